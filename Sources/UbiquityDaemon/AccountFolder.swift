@@ -2,9 +2,9 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Where a device keeps what it holds of one account: `<state>/<account>/`. Accounts of different clouds may have the
-/// same name; the first one has that folder, the others `<account>+2` and so on. Without that, signing in at another
-/// cloud would send it all documents of the first.
+/// The folder in which a device keeps its state of one account: `<state>/<account>/`. Accounts of different clouds may
+/// have the same name. The first one has that folder, the others `<account>+2` and so on. Without that, signing in at
+/// another cloud would upload all documents of the first account to it.
 struct AccountFolder: Hashable, Sendable {
     /// Accounts of one name that a device can hold.
     private static let limit = 100
@@ -12,18 +12,18 @@ struct AccountFolder: Hashable, Sendable {
     let path: String
     /// 1 for the first account of the name, 2 for the next.
     let number: Int
-    /// What is noted there, and what should be.
+    /// The mark stored in the folder, and the one that should be.
     private let known: Mark?
     private let mark: Mark?
 
-    /// Whose folder it is: `<state>/<account>/cloud.json`. The embedded cloud has none.
+    /// The mark that names the folder's cloud: `<state>/<account>/cloud.json`. The embedded cloud's folder has none.
     private struct Mark: Codable, Hashable {
         var url: String
         var cloud: String?
 
     }
 
-    /// The folder of the account that the device is signed in to; it need not be there yet.
+    /// The folder of the account that the device is signed in to; it may not exist yet.
     init(device: String, signIn: SignIn?) throws(UbiquityError) {
         let name = ContainerFolder.fileName(account: signIn?.account ?? DeviceFolder.localAccount)
         let first = Path.join(device, name)
@@ -33,12 +33,12 @@ struct AccountFolder: Hashable, Sendable {
         }
         let mark = Mark(url: Self.plain(signIn.url), cloud: signIn.cloud)
         let folders = try Self.folders(first, isTaken: name == DeviceFolder.localAccount)
-        // A cloud that moved is the same at another address. One that was set up anew has the old one's address, and is
-        // told again what is here.
+        // A cloud that moved keeps its id at another address. A cloud that was set up anew has the old address, and the
+        // device uploads its documents again.
         guard
             let found = folders.firstIndex(where: { $0.mark?.cloud != nil && $0.mark?.cloud == mark.cloud })
                 ?? folders.firstIndex(where: { $0.mark?.url == mark.url })
-                // One without a mark is of a time when there were none, or not there yet.
+                // A folder without a mark is older than marks, or does not exist yet.
                 ?? folders.firstIndex(where: { $0.mark == nil })
         else {
             throw UbiquityError(
@@ -49,8 +49,8 @@ struct AccountFolder: Hashable, Sendable {
         (known, self.mark) = (folders[found].mark, mark)
     }
 
-    /// Those of one name that are there, and the first that is free.
-    /// - Parameter isTaken: The first one without a mark is the embedded cloud's.
+    /// The existing folders of one name, and the first free one.
+    /// - Parameter isTaken: whether the first one without a mark belongs to the embedded cloud.
     private static func folders(
         _ first: String, isTaken: Bool
     ) throws(UbiquityError) -> [(path: String, number: Int, mark: Mark?)] {
@@ -65,10 +65,10 @@ struct AccountFolder: Hashable, Sendable {
         return folders
     }
 
-    /// An account's folder with the cloud's address as far as that is noted.
+    /// An account's folder, with the cloud's address if it is stored.
     typealias Listed = (folder: String, account: String, url: String?)
 
-    /// All of a device that have a container.
+    /// All account folders of a device that have a container.
     static func all(ofDevice device: String) throws(UbiquityError) -> [Listed] {
         var found = [Listed]()
         for name in try folders(in: device) {
@@ -76,7 +76,7 @@ struct AccountFolder: Hashable, Sendable {
             guard try folders(in: path).contains(where: { FileSystem.isFile(Path.join(path, $0) + "/index.db") }) else {
                 continue
             }
-            // "+" itself is encoded in names of accounts.
+            // "+" itself is encoded in account names.
             let plain = name.prefix { $0 != "+" }
             let url = try StoredJSON.read(Mark.self, at: markPath(path))?.url
             found.append((path, PercentEncoding.decode(plain) ?? String(plain), url))
@@ -92,7 +92,7 @@ struct AccountFolder: Hashable, Sendable {
         return entries.map(\.text).filter { (try? FileSystem.status(Path.join(folder, $0)))?.isDirectory == true }
     }
 
-    /// Notes whose folder that of the present sign-in is, before another one takes its place.
+    /// Marks the folder of the present sign-in before another sign-in replaces it.
     static func claim(device: String) throws(UbiquityError) {
         guard let signIn = try SignIn.load(deviceFolder: device) else { return }
         let folder = try AccountFolder(device: device, signIn: signIn)
@@ -102,10 +102,10 @@ struct AccountFolder: Hashable, Sendable {
         if exists { try folder.claim() }
     }
 
-    /// Notes whose folder it is. To be called before anything of the account is put there.
+    /// Stores the mark. Call it before any file of the account is put into the folder.
     func claim() throws(UbiquityError) {
         guard let mark else { return }
-        // Which cloud it is may not have been asked this time.
+        // The cloud's id may be missing this time.
         let next = Mark(url: mark.url, cloud: mark.cloud ?? known?.cloud)
         guard next != known else { return }
         try describing("make the state folder", at: path) { () throws(Errno) in try FileSystem.makeDirectories(path) }
@@ -114,7 +114,7 @@ struct AccountFolder: Hashable, Sendable {
 
     private static func markPath(_ folder: String) -> String { Path.join(folder, "cloud.json") }
 
-    /// The same for addresses that differ in a slash at the end only.
+    /// The address without slashes at its end.
     private static func plain(_ url: String) -> String {
         var url = url
         while url.hasSuffix("/") { url.removeLast() }

@@ -2,31 +2,31 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// Tells a person which account and cloud a device uses, and which documents of its other accounts are not shown.
+/// A notice for the user: which account and cloud a device uses, and which documents of its other accounts are hidden.
 ///
-/// A device keeps the documents of each account in a folder of its own. After `login` a mount shows those of the new
-/// account only.
+/// A device keeps the documents of each account in a folder of its own. After `login` a mount shows only those of the
+/// new account.
 package struct AccountNotice: Hashable, Sendable {
     /// An account that the device holds and does not use now.
     struct Kept: Hashable, Sendable {
         var account: String
-        /// The cloud's address; nil if it is not noted.
+        /// The cloud's address; nil if it is not stored.
         var url: String?
-        /// Whether it is the account of the cloud on this machine, which needs no sign-in.
+        /// Whether it is the account of the embedded cloud, which needs no sign-in.
         var isEmbedded = false
         /// Nil if its index cannot be read.
         var files: Int64?
     }
 
     var account: String
-    /// The cloud's address; nil is the cloud on this machine.
+    /// The cloud's address; nil for the embedded cloud.
     var url: String?
     var kept: [Kept]
 
-    /// Other accounts named one by one; the rest is a number.
+    /// Number of other accounts that are named; the others are counted.
     private static let longestList = 3
 
-    /// As the device is signed in now.
+    /// For the present sign-in of the device.
     package init(deviceFolder: String) throws(UbiquityError) {
         let signIn = try SignIn.load(deviceFolder: deviceFolder)
         let used = try AccountFolder(device: deviceFolder, signIn: signIn)
@@ -53,7 +53,7 @@ package struct AccountNotice: Hashable, Sendable {
         for container in try AccountFolder.folders(in: folder) {
             let index = Path.join(Path.join(folder, container), "index.db")
             guard FileSystem.isFile(index) else { continue }
-            // The notice is worth less than the command: a damaged index is the doctor's business.
+            // A damaged index must not fail the command; the doctor handles it.
             guard let count = try? ItemIndex.fileCount(ofIndexAt: index) else { return nil }
             sum += count
         }

@@ -3,20 +3,20 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// Accounts of the cloud on this machine, managed through the socket in its data folder.
+/// Manages the accounts of the cloud on this machine, through the socket in its data folder.
 package struct Accounts: Sendable {
     private let data: String
 
     /// - Parameter data: the cloud's data folder, absolute.
     package init(data: String) { self.data = data }
 
-    /// Makes an account. Throws `.alreadyExists`, `.invalidName`; `.offline` if no cloud serves the data.
-    /// - Returns: its token, which is told this once.
+    /// Creates an account. Throws `.alreadyExists`, `.invalidName`; `.offline` if no cloud serves the data.
+    /// - Returns: its token, which is shown only this once.
     package func create(_ name: String) async throws -> String { try await asking { try await $0.createAccount(name) } }
 
     package func list() async throws -> [String] { try await asking { try await $0.accounts() } }
 
-    /// Throws `.notFound`.
+    /// Deletes an account. Throws `.notFound`.
     package func delete(_ name: String) async throws { try await asking { try await $0.deleteAccount(name) } }
 
     private func asking<Answer: Sendable>(
@@ -40,11 +40,11 @@ package struct Accounts: Sendable {
 }
 
 extension SignIn {
-    /// Whether the token and all contents would go to another machine without TLS. Throws `.invalid`.
+    /// Whether token and contents would travel to another machine without TLS. Throws `.invalid`.
     package static func isExposed(url: String) throws(UbiquityError) -> Bool { try CloudAddress(url).isExposed }
 
-    /// Asks the cloud whether it knows the token, and takes note of which cloud it is. Throws `.signedOut`, `.offline`,
-    /// `.timedOut`, `.invalid`.
+    /// Verifies the token at the cloud, and stores the cloud's id. Throws `.signedOut`, `.offline`, `.timedOut`,
+    /// `.invalid`.
     package mutating func check() async throws {
         let address = try CloudAddress(url, certificates: certificates)
         guard let container = ContainerID(MountSettings.defaultContainer) else { return }

@@ -5,15 +5,15 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Evicts items when whoever shows them agrees.
+/// Evicts items after asking their presenters.
 struct AskingEviction: Sendable {
     let engine: SyncEngine
     let index: ItemIndex
     let coordination: Coordination
     let pool: BlockingPool
 
-    /// - Returns: Whether the item had content here.
-    /// - Throws: The errors of `SyncEngine.evict`, and `.busy` with the reason of a presenter that refuses.
+    /// - Returns: whether the item had content on this device.
+    /// - Throws: the errors of `SyncEngine.evict`, and `.busy` with the reason of a presenter that refuses.
     @discardableResult
     func evict(_ key: ItemKey) async throws -> Bool {
         let row = try await pool.run { [index] in try index.row(key: key) }

@@ -4,12 +4,12 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
 
-// The cloud behind the server: its data, and what it does now and then.
+// The data of the cloud process, and its periodic work.
 extension CloudProcess {
-    /// Upkeep of trash, versions and chunks runs at the start and this often.
+    /// Interval of the upkeep of trash, versions and chunks. It also runs at the start.
     private static let upkeepInterval = Duration.seconds(6 * 3600)
 
-    /// "allowed" takes a copied data folder for the same cloud, for tests that play a loss of power by copying.
+    /// "allowed" accepts a copied data folder as the same cloud, for tests that simulate a power loss by copying.
     private static let copiesVariable = "UBIQUITY_CLOUD_COPIES"
 
     static func open(
@@ -24,11 +24,11 @@ extension CloudProcess {
         }
     }
 
-    /// How often it is looked whether the data folder is still there.
+    /// Interval of the check that the data folder is in place.
     private static let watchInterval = Duration.seconds(2)
 
-    /// A cloud whose folder is gone or moved away takes nothing any more; it ends, so that devices find the one that
-    /// stands there now.
+    /// Ends a cloud whose data folder was removed or moved away. It must accept nothing more, so that devices find the
+    /// cloud now at that path.
     static func watchPlace(of cloud: Cloud, _ logger: Logger, _ stop: @Sendable () -> Void) async {
         while cloud.isInPlace {
             do { try await Sleepers.shared.sleep(for: watchInterval) } catch { return }
@@ -37,7 +37,7 @@ extension CloudProcess {
         stop()
     }
 
-    /// Runs until the task is cancelled.
+    /// Runs the upkeep until the task is cancelled.
     static func keepUp(_ cloud: Cloud, _ logger: Logger) async {
         while !Task.isCancelled {
             do {

@@ -5,37 +5,36 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// The process that is a cloud, from its start to its end.
+/// The cloud process, from start to end.
 package enum CloudProcess {
     package static let defaultAddress = "127.0.0.1:7070"
 
-    /// Where the cloud answers devices. Besides, it always answers at the Unix socket in its data folder, through which
-    /// accounts are managed.
+    /// The address for devices. The cloud also listens on the Unix socket in its data folder, through which accounts
+    /// are managed.
     package enum Place: Hashable, Sendable {
         case address(String)
         case tls(String, certificate: String, key: String)
         case socket(String)
-        /// Only at the socket in the data folder; it ends itself when unused.
+        /// Only at the socket in the data folder; the process ends when it is unused.
         case embedded
     }
 
-    /// Days that deleted items, earlier versions and resolved conflicts are kept.
+    /// Days for which deleted items, earlier versions and resolved conflicts are kept.
     package static let standardDays = 30.0
-    /// Earlier versions of one file.
+    /// Number of earlier versions kept of one file.
     package static let standardVersions = 100
 
-    /// Whether other machines can reach an address to listen on. Throws `.invalid` if its form is wrong.
+    /// Whether other machines can reach an address to listen on. Throws `.invalid` if it is malformed.
     package static func isExposed(address: String) throws -> Bool {
         !InternetAddress.isLoopback(host: try CloudServerConfiguration.Endpoint.address(address).host)
     }
 
     /// - Parameters:
-    ///   - days: how long what nobody sees any more is kept; nil: what the user's configuration says, else
-    ///     `standardDays`.
-    ///   - versions: how many earlier versions of one file are kept; nil: the same, else `standardVersions`.
-    ///   - quotaBytes: what each account may use; nil: the same, else as till now.
-    ///   - connectionsPerAddress: nil: the standard.
-    ///   - listening: Called with the address when devices can connect.
+    ///   - days: retention of deleted items and old versions; nil for the user's configuration, else `standardDays`.
+    ///   - versions: number of earlier versions kept of one file; nil for the same, else `standardVersions`.
+    ///   - quotaBytes: quota of each account; nil for the same, else the present quotas.
+    ///   - connectionsPerAddress: nil for the standard.
+    ///   - listening: called with the address when devices can connect.
     package static func run(
         data: String, place: Place, keepingDays days: Double?, versions: Int?, quotaBytes: Int64?,
         connectionsPerAddress: Int? = nil, listening: @escaping @Sendable (String) -> Void
@@ -47,7 +46,7 @@ package enum CloudProcess {
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
-        // A cloud that runs as a service may be of nobody who has a configuration.
+        // A cloud that runs as a service may belong to a user without a configuration.
         let user = try? UserConfiguration.load()
         let seconds = (days ?? user?.keptDays ?? standardDays) * 86_400
         let keeping = KeepingRules(

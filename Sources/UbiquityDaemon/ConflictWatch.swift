@@ -7,14 +7,14 @@ import UbiquitySystem
 
 /// Writes each new conflict to the log and to a file. The next interactive command reads the file and announces it.
 ///
-/// Events for listeners are sent by `EventPump`. Conflicts are noticed here whether anybody listens or not.
+/// `EventPump` sends the events for listeners. This watch notices conflicts with or without listeners.
 final class ConflictWatch: Sendable {
     private let parts: MountParts
     private let news: ItemNews
     /// One thread, so that a conflict is announced before its decision.
     private let pool = BlockingPool(name: "conflicts", threads: 1)
 
-    /// To be made before the engine runs: conflicts that exist by then are not new.
+    /// Create it before the engine runs: conflicts that exist by then are not new.
     init(_ parts: MountParts) {
         self.parts = parts
         news = ItemNews(parts.index)
@@ -67,7 +67,7 @@ final class ConflictWatch: Sendable {
     private func update(_ change: (inout ConflictNotices) -> Void) throws {
         let path = Path.join(parts.folder.path, ConflictNotices.fileName)
         let known = try SmallFile.read(path, limit: ConflictNotices.maximumLength)
-        // A file that cannot be read is replaced: it holds notices only.
+        // An unreadable file is replaced: it contains only notices.
         let before = known.flatMap { try? ControlCodec.decode(ConflictNotices.self, from: $0) } ?? ConflictNotices()
         var notices = before
         change(&notices)

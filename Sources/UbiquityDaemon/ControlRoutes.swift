@@ -4,7 +4,7 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Addresses of the local socket and what answers there.
+/// The routes of the local socket.
 struct ControlRoutes: Sendable {
     let controller: MountController
     let activity = ControlActivity()
@@ -66,7 +66,7 @@ struct ControlRoutes: Sendable {
 
     // MARK: One message
 
-    /// The answer of `body` as JSON, or its failure.
+    /// The result of `body` as JSON, or its failure.
     func answer(_ body: () async throws -> some Encodable) async throws -> Response {
         activity.begin()
         do {
@@ -78,7 +78,7 @@ struct ControlRoutes: Sendable {
         }
     }
 
-    /// The answer counts as being given until its last byte is written.
+    /// The request counts as active until the last byte of its answer is written.
     private func counted(_ bytes: ByteBuffer, status: HTTPResponse.Status) -> Response {
         let body = ResponseBody(contentLength: bytes.readableBytes) { writer in
             defer { activity.end() }
@@ -113,7 +113,7 @@ struct ControlRoutes: Sendable {
 
     // MARK: Lines
 
-    /// A route that takes paths and answers with one line for each thing it has to tell, as soon as it has it.
+    /// A route that takes paths and answers with one line for each result, as soon as it is known.
     private func add<Line: Encodable & Sendable>(
         _ route: String, to router: Router<BasicRequestContext>,
         _ work: @escaping @Sendable ([String]) -> @Sendable () async throws -> Line?
@@ -155,7 +155,7 @@ struct ControlRoutes: Sendable {
         let body = ResponseBody { writer in
             defer { hub.forget(number) }
             try await writer.write(Self.bytes(of: controller.event(.listening)))
-            // A client that has gone is noticed when something is written to it, at the latest by the heartbeat.
+            // A write reveals that the client has gone, at the latest the heartbeat's.
             for await signal in signals {
                 if hub.takeLoss(of: number) { try await writer.write(Self.bytes(of: controller.event(.overflow))) }
                 switch signal {

@@ -10,11 +10,11 @@ import UbiquitySystem
 
 /// The local socket: HTTP for this user's programs, on a Unix socket in the state folder, mode 0600.
 final class ControlServer: Sendable {
-    /// Requests that are being answered when the mount ends may take that long (seconds).
+    /// Limit for requests in progress when the mount ends.
     private static let endLimit: Duration = .seconds(2)
-    /// Between two signs of life in a silent event stream.
+    /// Interval of heartbeats in a silent event stream.
     private static let heartbeat: Duration = .seconds(5)
-    /// The same in the streams of clients that take part in coordination.
+    /// The same for streams of coordination clients.
     private static let clientHeartbeat: Duration = .seconds(1)
 
     private let path: String
@@ -22,14 +22,14 @@ final class ControlServer: Sendable {
     private let logger: Logger
     private let serving = Lock<Task<Void, any Error>?>(nil)
 
-    /// - Parameter path: of the socket. The caller holds the state folder's lock, so a socket there is a dead one's.
+    /// - Parameter path: of the socket. The caller holds the state folder's lock, so an existing socket is stale.
     init(path: String, routes: ControlRoutes, logger: Logger) {
         self.path = path
         self.routes = routes
         self.logger = logger
     }
 
-    /// Returns when it listens.
+    /// Starts the server; returns when it listens.
     func start() async throws {
         try describing("clear the control socket", at: path) { () throws(Errno) in
             do throws(Errno) { try FileSystem.unlink(path) } catch .ENOENT { return }
@@ -37,7 +37,7 @@ final class ControlServer: Sendable {
         let address = try SocketAddressPath(path)
         let (ready, signal) = AsyncStream.makeStream(of: Void.self)
         var quiet = logger
-        // It calls the end of its connections an error; what goes wrong in a request is the answer.
+        // The HTTP server logs the end of a connection as an error. Failures of a request are in its answer.
         quiet.logLevel = .critical
         let arrivals = Arrivals()
         let application = Application(
@@ -49,7 +49,7 @@ final class ControlServer: Sendable {
         let coordination = routes.controller.coordination
         let task = Task {
             defer { signal.finish() }
-            // A client that has gone keeps others waiting until that is noticed.
+            // A client that has gone keeps others waiting until a write reveals it.
             let clientBeat = Task {
                 while true {
                     try await Sleepers.shared.sleep(for: Self.clientHeartbeat)
@@ -76,12 +76,12 @@ final class ControlServer: Sendable {
             }
             return
         }
-        // The stream ended without a sign: the server could not start, and says why.
+        // The stream ended without a signal: the server could not start. Its task has the reason.
         try await task.value
         throw UbiquityError(.io, "the control socket was closed", at: path)
     }
 
-    /// Ends event streams and waits at once, lets answers that are on their way out, then closes.
+    /// Ends event streams and waits at once, completes answers in progress, then closes.
     func stop() async {
         routes.controller.events.close()
         routes.controller.queries.close()
@@ -89,14 +89,14 @@ final class ControlServer: Sendable {
         await routes.activity.waitUntilIdle(atMost: Self.endLimit)
         let task = serving.withLock { $0 }
         task?.cancel()
-        // It ends by the cancellation; how does not matter any more.
+        // The task ends by cancellation; its result does not matter.
         _ = await task?.result
-        // A socket that cannot be removed is a dead one for whoever comes next.
+        // If the socket cannot be removed, the next server treats it as stale.
         try? FileSystem.unlink(path)
     }
 }
 
-/// The requests that are being answered.
+/// Counts the requests in progress.
 final class ControlActivity: Sendable {
     private let count = Lock(0)
     private static let pollInterval = Duration.milliseconds(2)

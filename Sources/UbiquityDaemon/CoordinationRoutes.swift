@@ -5,7 +5,7 @@ import UbiquityCoordination
 import UbiquityCore
 import UbiquitySystem
 
-// The routes of programs that take part in coordination.
+// The routes of coordination clients.
 extension ControlRoutes {
     func addCoordinationRoutes(to router: Router<BasicRequestContext>) {
         router.post(RouterPath(ControlRoute.clients)) { request, _ in try await client(request) }
@@ -20,7 +20,7 @@ extension ControlRoutes {
         }
     }
 
-    /// A client, for as long as it reads its messages.
+    /// Registers a client for as long as it reads its messages.
     private func client(_ request: Request) async throws -> Response {
         do {
             let wanted = try await message(ClientRegistration.self, of: request)
@@ -49,7 +49,7 @@ extension ControlRoutes {
         }
     }
 
-    /// One line, when the claim is granted or refused. Who does not wait for it any more has no claim.
+    /// Answers one line when the claim is granted or refused. A client that stops waiting has no claim.
     private func claim(_ request: Request) async throws -> Response {
         do {
             let wanted = try await message(ClaimMessage.self, of: request)
@@ -75,7 +75,7 @@ extension ControlRoutes {
 }
 
 extension MountController {
-    /// The message as it goes to the client; nil for a sign of life.
+    /// The message in wire form; nil for a heartbeat.
     func news(_ message: ClientMessage) async throws -> ClientNews? {
         var news: ClientNews
         switch message {

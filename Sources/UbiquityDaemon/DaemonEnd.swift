@@ -4,14 +4,14 @@ import UbiquitySystem
 
 /// Waits for the end of a daemon that no longer serves a container.
 ///
-/// A daemon writes its index down after its mount has gone. `umount` and `mount` at once meet it in that time.
+/// A daemon flushes its index after its mount has gone. `umount` directly followed by `mount` finds it in that state.
 struct DaemonEnd {
-    /// Milliseconds between two looks at the lock.
+    /// In milliseconds: interval between two looks at the lock.
     static let interval: Int32 = 5
     /// Looks at a daemon that is ending: 5 s.
     static let maximumLooks = 1000
-    /// Looks at a daemon whose mount has gone and that has not said that it ends: 1 s. It notices that within
-    /// milliseconds, unless the mount was taken away lazily and programs still use it.
+    /// Looks at a daemon whose mount has gone and that has not marked itself as ending: 1 s. It notices the end of the
+    /// mount within milliseconds, unless the unmount was lazy and programs still use the mount.
     static let maximumLooksBeforeMark = 200
 
     /// Path of the container's lock.
@@ -21,7 +21,7 @@ struct DaemonEnd {
     /// Waits for `interval`.
     var pause: () -> Void = { ProcessLock.pause(milliseconds: interval) }
 
-    /// Returns at once if the daemon serves the mount.
+    /// Waits for the end; returns at once if the daemon serves the mount.
     /// - Returns: the process that still holds the lock; nil if none does.
     func wait() throws(UbiquityError) -> ProcessLock.Holder? {
         var looks = 0, looksAtMarked = 0

@@ -1,7 +1,7 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Who this device is to the cloud and to the person's other devices: `<state>/device.json`.
+/// The id and name of this device for the cloud and the user's other devices: `<state>/device.json`.
 struct DeviceIdentity: Hashable, Sendable {
     let id: DeviceID
     let name: String
@@ -12,7 +12,7 @@ struct DeviceIdentity: Hashable, Sendable {
     }
 
     /// The identity in the state folder; a new one if there is none yet.
-    /// - Parameter name: A new name for the device; nil keeps its name, which at first is the host's.
+    /// - Parameter name: a new name for the device; nil keeps its name, which at first is the host's.
     static func load(deviceFolder: String, name: String?) throws(UbiquityError) -> DeviceIdentity {
         let path = Path.join(deviceFolder, "device.json")
         let known = try StoredJSON.read(Stored.self, at: path)

@@ -8,7 +8,7 @@ import UbiquitySync
 import UbiquitySystem
 
 extension MountController {
-    /// Looks at everything while the mount is in use.
+    /// Examines a container while it is mounted.
     func examine(_ wanted: DoctorRequest) async throws -> DoctorReport {
         let diagnosis = try await engine.examine(
             ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: false))
@@ -18,7 +18,7 @@ extension MountController {
 
 /// `ubiquity doctor` on the state folder of a container that is not mounted.
 package enum Doctor {
-    /// - Throws: `.notFound` if there is no such container here, `.inUse` if it is mounted.
+    /// - Throws: `.notFound` if there is no such container on this device, `.inUse` if it is mounted.
     package static func examine(
         deviceFolder: String, container: String, _ wanted: DoctorRequest
     ) async throws -> DoctorReport {
@@ -44,14 +44,14 @@ package enum Doctor {
             if before.findings.isEmpty, try parts.index.hasLostJournal {
                 before.findings = [journalFinding("changes were lost as the index was last opened", wanted)]
             }
-            // What it held counts by now, as far as it was whole.
+            // The intact part of the journal has been applied by now.
             if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
             let diagnosis = try await parts.engine.examine(
                 ExaminationOptions(
                     repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true,
                     trustsIndex: before.findings.isEmpty))
             await parts.client.shutdown()
-            // Contents without an item were set aside.
+            // Contents without an item were set aside, so the journal's loss is dealt with.
             if !wanted.check, diagnosis.isComplete, try parts.index.hasLostJournal {
                 try parts.index.forgetJournalLoss()
             }
@@ -65,11 +65,11 @@ package enum Doctor {
         }
     }
 
-    /// All that is to be said stands in the report.
+    /// A logger that drops everything: the report has all findings.
     private static var silent: Logger { Logger(label: "ubiquity") { _ in SwiftLogNoOpLogHandler() } }
 
-    /// What is wrong with the index, before anything opens it. A database that cannot be read is set aside: the tree
-    /// comes from the cloud again, and contents that no item has any more are set aside, too.
+    /// Examines the index before anything opens it. An unreadable database is set aside: the tree is downloaded again,
+    /// and contents without an item are set aside too.
     private static func lookAtIndex(
         _ folder: ContainerFolder, _ wanted: DoctorRequest
     ) throws -> (findings: [DoctorFinding], isUnreadable: Bool) {
@@ -96,7 +96,7 @@ package enum Doctor {
         }
         findings += problems.journal.map { journalFinding($0, wanted) }
         if problems.isJournalNoFile, !wanted.check { try setJournalAside(folder) }
-        // With these it does not open.
+        // An index with these problems does not open.
         let isUnreadable = !problems.database.isEmpty || !problems.schema.isEmpty || problems.isJournalNoFile
         return (findings, isUnreadable)
     }
@@ -108,7 +108,8 @@ package enum Doctor {
             remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
     }
 
-    /// What a loss of power has left of contents in the journal alone, which goes aside with the index.
+    /// Restores contents that after a power loss are only in the journal, because the journal is set aside with the
+    /// index.
     private static func restoreContents(_ folder: ContainerFolder) throws {
         let room = ItemIndex.journalRoom(ofIndexAt: folder.index)
         guard FileSystem.isFile(room.path) else { return }
@@ -127,7 +128,7 @@ package enum Doctor {
         }
     }
 
-    /// A new folder for what belongs to one index.
+    /// Creates a new folder to set one index aside.
     private static func makePlaceAside(_ folder: ContainerFolder) throws(Errno) -> String {
         let aside = Path.join(folder.path, "set-aside")
         try FileSystem.makeDirectories(aside)
@@ -140,7 +141,7 @@ package enum Doctor {
         return target
     }
 
-    /// - Returns: the folder they are in.
+    /// - Returns: the folder that has the index now.
     private static func setIndexAside(_ folder: ContainerFolder) throws(UbiquityError) -> String {
         try describing("set the index aside", at: folder.index) { () throws(Errno) in
             let target = try makePlaceAside(folder)

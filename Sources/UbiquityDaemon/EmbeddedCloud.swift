@@ -2,18 +2,19 @@ import Logging
 import UbiquityCore
 import UbiquitySystem
 
-/// The cloud on this machine that all devices of a user share: a process of its own, started by whoever first needs it.
+/// The cloud on this machine that all devices of a user share: a process of its own, started by the first device that
+/// needs it.
 ///
-/// Several may start it at the same time: the data folder's lock lets one server live, the others end, and all who
-/// wanted it find the one at the socket. It ends by itself when nobody uses it.
+/// Several devices may start it at the same time. The data folder's lock lets one server run; the others end, and all
+/// devices find the one at the socket. It ends by itself when it is unused.
 final class EmbeddedCloud: Sendable {
-    /// From its start until it listens. It has a database to open and nothing else to do.
+    /// Limit from its start until it listens. It only has to open a database.
     private static let startLimit = Duration.seconds(15)
     private static let pollInterval = Duration.milliseconds(10)
-    /// After a server that has ended at once, before another is looked for; twice as long after the next, up to 1.6 s.
+    /// Pause after a server that ended at once, before the next start. It doubles each time, up to 1.6 s.
     private static let firstRest = Duration.milliseconds(100)
     private static let restDoublings = 4
-    /// After a start that failed, it is not tried again for this long; then twice as long, and so on.
+    /// Pause after a failed start, before it is tried again; it doubles each time.
     static let firstPause = Duration.seconds(1)
     static let longestPause = Duration.seconds(60)
 
@@ -39,8 +40,8 @@ final class EmbeddedCloud: Sendable {
 
     var socket: String { CloudFolder.socket(data) }
 
-    /// Sees to it that the cloud runs. All who ask at the same time wait for one attempt.
-    /// - Returns: true if it had to be started: then what failed is worth another try.
+    /// Starts the cloud if it is not running. Concurrent callers wait for one attempt.
+    /// - Returns: whether it was started: then a failed call is worth another try.
     func ensureRunning() async throws -> Bool {
         let attempt = state.withLock { state -> Task<Bool, any Error> in
             if let running = state.running { return running }
@@ -51,7 +52,7 @@ final class EmbeddedCloud: Sendable {
         return try await attempt.value
     }
 
-    /// The next call tries to start it, however lately that has failed: a person asked for it.
+    /// Makes the next call start the cloud whatever failed before, because a user asked for it.
     func forgetFailures() {
         state.withLock { state in
             state.failures = 0
@@ -72,7 +73,7 @@ final class EmbeddedCloud: Sendable {
             return true
         } catch let cause as UbiquityError {
             logger.error("cannot start the embedded cloud", metadata: ["error": "\(cause)"])
-            // Whatever hinders it, to everyone else the cloud is away: programs are told so, waits go on.
+            // Whatever the cause, to all callers the cloud is unreachable: programs get that error, waits continue.
             let error = UbiquityError(
                 .offline, "the embedded cloud cannot be started: \(cause.message)", at: cause.place,
                 remedy: cause.remedy)
@@ -86,8 +87,8 @@ final class EmbeddedCloud: Sendable {
         }
     }
 
-    /// Starts the server and waits until one listens: ours, or one that was quicker. A server that is just ending
-    /// still holds the data for a moment, so ours may find it locked and end: then it is started again.
+    /// Starts the server and waits until one listens: this one or another that was faster. A server that is just ending
+    /// holds the data lock for a moment. A new one may then find the data locked and end; it is started again.
     private func start() async throws {
         let end = timekeeper.uptime() + Self.startLimit
         let data = data, socket = socket
@@ -105,7 +106,7 @@ final class EmbeddedCloud: Sendable {
             }
             if process != state.process { starts += 1 }
             process = state.process
-            // One that ends at once would be started hundreds of times.
+            // A server that ends at once would otherwise be started hundreds of times.
             let rest = starts > 1 ? Self.firstRest * (1 << min(starts - 2, Self.restDoublings)) : Self.pollInterval
             try await timekeeper.sleep(for: rest)
         }
@@ -115,7 +116,7 @@ final class EmbeddedCloud: Sendable {
             remedy: "see \(CloudFolder.log(data))")
     }
 
-    /// What it said last.
+    /// The last line of its log.
     private func lastWord() -> String? {
         guard let log = try? FileDescriptor.open(CloudFolder.log(data), .readOnly), let size = try? log.status().size,
             let end = try? log.read(count: Self.lastBytes, at: max(0, size - Int64(Self.lastBytes)))

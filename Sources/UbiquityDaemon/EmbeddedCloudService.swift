@@ -2,14 +2,15 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// The embedded cloud as a `CloudService`: a call that finds it away starts it and is made once more.
+/// The embedded cloud as a `CloudService`. If a call fails because the cloud is not running, it starts the cloud and
+/// repeats the call.
 struct EmbeddedCloudService: CloudService {
     let base: any CloudService
     let cloud: EmbeddedCloud
     let timekeeper: any Timekeeper
 
-    /// A failure within this time is one to reach the cloud: it was just ending, or another process may have started it
-    /// since. (A busy machine takes seconds for what is done in none; a cloud that does not answer takes longer.)
+    /// A failure within this time means the cloud was not reached: it was just ending, or another process may have
+    /// started it since. (A busy machine can take seconds for it; a cloud that does not answer takes longer.)
     private static let atOnce = Duration.seconds(5)
 
     func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
@@ -38,7 +39,7 @@ struct EmbeddedCloudService: CloudService {
 
     func upload(_ chunks: [Chunk]) async throws { try await reaching { try await base.upload(chunks) } }
 
-    /// Not made again by itself once a chunk has been handed over: which ones were, the caller knows.
+    /// Not repeated once a chunk has been delivered: the caller knows which chunks were.
     func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
         let hasReceived = Lock(false)
         try await reaching(unless: { hasReceived.withLock { $0 } }) {
@@ -67,7 +68,7 @@ struct EmbeddedCloudService: CloudService {
 
     func usage() async throws -> CloudUsage { try await reaching { try await base.usage() } }
 
-    /// Every call of `CloudService` may be repeated, so one more try after a start does no harm.
+    /// Every call of `CloudService` may be repeated, so one more try after a start is harmless.
     private func reaching<Value>(
         unless isUnderWay: () -> Bool = { false }, _ call: () async throws -> Value
     ) async throws -> Value {

@@ -6,17 +6,17 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Tells the file system what the sync engine is doing with an item.
+/// Gives the file system the transfers of the sync engine.
 struct EngineTransfers: TransferStatus {
     let engine: SyncEngine
     let index: ItemIndex
-    /// Of the account that the mount is of.
+    /// Identifies the account of the mount.
     let identity: String
 
     var identityToken: String? { engine.connection.status.phase == .signedOut ? nil : identity }
 
-    /// A name for an account (the device's first of that name, or a further one) and a container on this device that
-    /// says nothing of them.
+    /// An identifier of the account and container on this device that reveals neither.
+    /// - Parameter number: which of the device's accounts of that name.
     static func identity(_ account: String, _ number: Int, _ container: ContainerID, _ device: DeviceID) -> String {
         var words = ["identity", device.description, account, container.name]
         if number > 1 { words.append("\(number)") }
@@ -24,7 +24,7 @@ struct EngineTransfers: TransferStatus {
         return ChunkNaming.name(of: Array(text.utf8)).description
     }
 
-    /// The last known (see `Housekeeping`).
+    /// The last known values (see `Housekeeping`).
     var space: AccountSpace? {
         let status = engine.connection.status
         guard let used = status.usedBytes, let quota = status.quotaBytes else { return nil }
@@ -32,12 +32,12 @@ struct EngineTransfers: TransferStatus {
     }
 
     func transfer(of key: ItemKey) -> ItemTransfer? {
-        // An index that cannot be read shows as such everywhere else; an attribute is not the place.
+        // An unreadable index shows everywhere else; an attribute need not report it.
         guard let row = try? index.row(key: key) else { return nil }
-        // Nil for what the cloud has not heard of, which has a way up to tell of all the more.
+        // Nil for an item that the cloud does not have yet, which has an upload to report.
         let remote: RemoteItem?
         do { remote = try index.peek { try $0.remote(id: row.id) } } catch { return nil }
-        // Conflicts are none of it, and of a folder it takes a while to count them.
+        // The transfer does not need conflicts, and counting them in a folder takes a while.
         return Self.transfer(engine.status(of: row, remote, conflicts: 0))
     }
 
@@ -71,7 +71,7 @@ struct EngineTransfers: TransferStatus {
     }
 }
 
-/// Gives the file system the versions that the sync engine knows of.
+/// Gives the file system the versions that the sync engine knows.
 struct EngineVersions: VersionSource {
     let engine: SyncEngine
 
@@ -81,7 +81,7 @@ struct EngineVersions: VersionSource {
     func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.tree(of: version) }
 }
 
-/// Carries out what the control attributes ask for. A folder's means all that is in it.
+/// Carries out the control attributes. On a folder they apply to all its contents.
 struct EngineControl: ItemControl {
     let engine: SyncEngine
     let eviction: AskingEviction
@@ -92,7 +92,7 @@ struct EngineControl: ItemControl {
         try await engine.requestPersistently(try await places(key).filter { $0.kind == .file }.map(\.key))
     }
 
-    /// All that can be evicted is; then the first refusal is thrown.
+    /// Evicts every item that can be evicted, then throws the first refusal.
     func evict(_ key: ItemKey) async throws {
         var refusal: (any Error)?
         let places = try await places(key)
@@ -108,7 +108,7 @@ struct EngineControl: ItemControl {
 
     func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws {
         let keys = try await places(key).map(\.key)
-        // What has gone meanwhile need not be pinned; what was asked for itself is told.
+        // An item deleted meanwhile need not be pinned; for the item named itself, the error is thrown.
         guard keys.count > 1 else { return try await pool.run { try engine.setPinned(key, isPinned) } }
         try await pool.run { try engine.setPinned(keys, isPinned) }
     }

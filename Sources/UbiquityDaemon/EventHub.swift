@@ -1,9 +1,9 @@
 import UbiquityControl
 import UbiquitySystem
 
-/// Passes events on to all who listen at the local socket.
+/// Passes events to all listeners at the local socket.
 final class EventHub: Sendable {
-    /// Events kept for a listener that is slow; older ones are left out then, and it is told so.
+    /// Events buffered for a slow listener. Beyond that the oldest are dropped, and it gets an `overflow` event.
     static let maximumWaiting = 4096
     /// Listeners at one time.
     static let maximumListeners = 256
@@ -27,10 +27,10 @@ final class EventHub: Sendable {
 
     private let state = Lock(State())
 
-    /// Whether anyone listens: without listeners events need not be made.
+    /// Whether there are listeners; without them no events need to be made.
     var hasListeners: Bool { state.withLock { !$0.listeners.isEmpty } }
 
-    /// Has `body` called when somebody begins to listen where nobody did. It must not wait for anything.
+    /// Sets a function to call when the first listener arrives. It must not wait.
     func beforeFirst(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.beforeFirst = body } }
 
     /// A new listener's stream; nil if there are too many, or the mount is ending.
@@ -53,7 +53,7 @@ final class EventHub: Sendable {
 
     func send(_ event: ControlEvent) { pass(.event(event)) }
 
-    /// Gives every listener's connection something to carry, so that one that has gone is noticed.
+    /// Writes to every listener's connection, so that one that has gone is noticed.
     func beat() { pass(.heartbeat) }
 
     private func pass(_ signal: Signal) {
@@ -66,7 +66,7 @@ final class EventHub: Sendable {
         }
     }
 
-    /// Whether events have been left out for a listener since it was last asked.
+    /// Whether events were dropped for a listener since the last call.
     func takeLoss(of number: Int) -> Bool {
         state.withLock { state in
             defer { state.listeners[number]?.hasLost = false }
@@ -74,7 +74,7 @@ final class EventHub: Sendable {
         }
     }
 
-    /// Events were left out for all listeners.
+    /// Records that events were dropped for all listeners.
     func noteLoss() {
         state.withLock { state in
             for number in state.listeners.keys { state.listeners[number]?.hasLost = true }

@@ -6,13 +6,13 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-/// Turns what the index and the engine do into events for those who listen at the local socket.
+/// Turns commits of the index and the engine's state into events for the listeners at the local socket.
 ///
-/// Changes come from the index's commits, as they happen; transfers and the connection are looked at a few times a
-/// second, and only while somebody listens.
+/// Changes come from the index's commits as they happen. Transfers and the connection are polled a few times a second,
+/// and only while there is a listener.
 final class EventPump: Sendable {
     private static let interval = Duration.milliseconds(250)
-    /// Between two looks for a listener: an idle machine should sleep.
+    /// Interval of polling for a listener: an idle machine should sleep.
     private static let idleInterval = Duration.seconds(1)
 
     private struct Seen {
@@ -37,12 +37,12 @@ final class EventPump: Sendable {
         controller.events.beforeFirst { [weak self] in self?.noteConflicts() }
     }
 
-    /// Before the first listener comes: what was resolved since can be told.
+    /// Records the conflicts before the first listener arrives, so that their resolution can be announced.
     private func noteConflicts() { _ = pool.start { [news] in news.noteConflicts() } }
 
     // MARK: Commits
 
-    /// On the committing thread: it only takes note.
+    /// Runs on the committing thread: it only enqueues.
     private func take(_ changes: [IndexEvent]) {
         guard controller.events.hasListeners else { return }
         let isTold = pool.start { for change in changes { self.tell(change) } }
@@ -82,7 +82,7 @@ final class EventPump: Sendable {
 
     // MARK: Coordination
 
-    /// Under the arbiter's lock: it only takes note.
+    /// Runs under the arbiter's lock: it only enqueues.
     private func take(_ event: CoordinationEvent) {
         guard controller.events.hasListeners else { return }
         if !pool.start({ self.tell(event) }) { controller.events.noteLoss() }
@@ -108,7 +108,7 @@ final class EventPump: Sendable {
 
     // MARK: Transfers
 
-    /// Until the task is cancelled. A look for which there is no room among the changes is made up for by the next.
+    /// Polls until the task is cancelled. If the queue is full, the next poll makes up for it.
     func run() async throws {
         var seen = Seen()
         while true {
@@ -142,7 +142,7 @@ final class EventPump: Sendable {
             event.error = failure.problem.error.description
             controller.events.send(event)
         }
-        // Also at the first look, for deletions that were held before anybody listened.
+        // Also at the first poll, for deletions put on hold before there was a listener.
         if now.held != before.held, let held = controller.heldDeletions {
             var event = controller.event(.deletionsHeld)
             event.error = held
@@ -150,7 +150,7 @@ final class EventPump: Sendable {
         }
         if now.phase != before.phase {
             controller.events.send(controller.connectionEvent())
-            // Also at the first look: it may have happened since the listener came.
+            // Also at the first poll: it may have happened since the listener arrived.
             if [now.phase, before.phase].contains(.signedOut) {
                 controller.events.send(controller.event(.identityChanged))
             }

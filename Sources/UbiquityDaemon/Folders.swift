@@ -2,9 +2,9 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Where a device keeps its state: one folder for each device, below it one for each account and container.
+/// The folders for a device's state: one for each device, below it one for each account and container.
 package enum DeviceFolder {
-    /// The account of a device that is signed in nowhere.
+    /// The account of a device that is not signed in.
     package static let localAccount = "local"
 
     /// `--state`, else `UBIQUITY_STATE`, else `$XDG_STATE_HOME/ubiquity`, else `~/.local/state/ubiquity`; resolved.
@@ -13,20 +13,20 @@ package enum DeviceFolder {
         return try AbsolutePath.resolved(base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity")
     }
 
-    /// The one that is named, absolute; nil if it is not said which device is meant.
+    /// The state folder that the user named, absolute; nil if none is named.
     package static func chosen(option: String?) throws(UbiquityError) -> String? {
         guard let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") else { return nil }
         return try AbsolutePath.of(chosen)
     }
 
-    /// One of the XDG base folders. The specification: a relative path in the variable is to be ignored.
+    /// One of the XDG base folders. By the specification a relative path in the variable is ignored.
     static func base(_ variable: String, inHome fallback: String) throws(UbiquityError) -> String {
         if let base = ProcessHost.variable(variable), base.hasPrefix("/") { return base }
         return try AbsolutePath.of(Path.join(ProcessHost.homeDirectory, fallback))
     }
 }
 
-/// Where the embedded cloud of this user keeps its data.
+/// The data folder of this user's embedded cloud.
 package enum CloudFolder {
     /// `--data`, else `UBIQUITY_CLOUD_DATA`, else `$XDG_DATA_HOME/ubiquity/cloud`; resolved.
     package static func path(option: String?) throws(UbiquityError) -> String {
@@ -40,9 +40,9 @@ package enum CloudFolder {
     static func log(_ data: String) -> String { Path.join(data, "cloud.log") }
 }
 
-/// Paths as they stay valid when the working directory changes.
+/// Paths that stay valid when the working directory changes.
 package enum AbsolutePath {
-    /// The path from the root of the file system, without slashes at its end; symlinks stay in it.
+    /// The absolute path, without slashes at its end; symlinks are kept.
     package static func of(_ path: String) throws(UbiquityError) -> String {
         guard !path.isEmpty else { throw UbiquityError(.invalid, "the path is empty") }
         var absolute = path
@@ -56,8 +56,8 @@ package enum AbsolutePath {
         return absolute
     }
 
-    /// The same without symlinks, "." and "..", as far as it is there: what a daemon uses must not lead through the
-    /// folder that it is going to mount on.
+    /// The same without symlinks, "." and "..", as far as the path exists. A daemon's paths must not lead through the
+    /// folder on which it is going to mount.
     package static func resolved(_ path: String) throws(UbiquityError) -> String {
         var there = try of(path), rest = [Substring]()
         while true {
@@ -85,7 +85,7 @@ struct ContainerFolder: Hashable, Sendable {
         path = Path.join(account.path, container.name)
     }
 
-    /// Makes it, and notes whose it is. Throws `.notPermitted` if other users may change it.
+    /// Creates it and marks its account. Throws `.notPermitted` if other users may change it.
     func make() throws(UbiquityError) {
         try requireTrusted()
         try account.claim()
@@ -93,11 +93,11 @@ struct ContainerFolder: Hashable, Sendable {
             try FileSystem.makeDirectories(path)
             try FileSystem.syncPath(to: path)
         }
-        // Another user may have made a part of it meanwhile.
+        // Another user may have created a part of it meanwhile.
         try requireTrusted()
     }
 
-    /// The daemon trusts the state with its credentials, and runs what it says.
+    /// The daemon keeps credentials in the state folder, and runs commands from it.
     private func requireTrusted() throws(UbiquityError) { try TrustedPath.require(path, as: "the state folder") }
 
     var index: String { Path.join(path, "index.db") }
@@ -107,8 +107,8 @@ struct ContainerFolder: Hashable, Sendable {
     var controlSocket: String { Path.join(path, ControlRoute.socketName) }
     var log: String { Path.join(path, "daemon.log") }
 
-    /// An account's name as the name of a folder: bytes that are not letters, digits, "-", "_", "@" or "." (nor a dot
-    /// in front) are written as "%" and two digits.
+    /// An account's name as a folder name. Bytes other than letters, digits, "-", "_", "@" and "." (and a leading dot)
+    /// are written as "%" and two digits.
     static func fileName(account: String) -> String {
         var name = ""
         for (position, byte) in account.utf8.enumerated() {

@@ -5,20 +5,20 @@ import UbiquitySystem
 
 /// Ends the process if its index does not answer when the mount is to end.
 ///
-/// An index that is held (by an endless transaction, a disk that hangs) keeps every step of the ordinary end waiting.
-/// Ending at once loses nothing: what a program was promised is in the journal, and the next mount reads it.
+/// An index that hangs (an endless transaction, a disk that does not respond) blocks every step of the ordinary end.
+/// Ending at once loses nothing: all promised data is in the journal, and the next mount reads it.
 final class HeldIndexGuard: Sendable {
-    /// After SIGTERM the index has that long to answer.
+    /// Limit for the index's answer after SIGTERM.
     static let terminationLimit = DispatchTimeInterval.seconds(4)
-    /// After `ubiquity unmount`. Longer, because the mount goes on if programs use it.
+    /// Limit after `ubiquity unmount`. Longer, because the mount continues if programs use it.
     static let unmountLimit = DispatchTimeInterval.seconds(15)
 
     private let probe: @Sendable () throws -> Void
     private let onHeld: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - probe: Blocks until the index has answered. Any outcome counts as an answer.
-    ///   - onHeld: Called on a thread of its own if the probe has not come back within the limit.
+    ///   - probe: blocks until the index has answered. Any outcome counts as an answer.
+    ///   - onHeld: called on a thread of its own if the probe has not returned within the limit.
     init(probe: @escaping @Sendable () throws -> Void, onHeld: @escaping @Sendable () -> Void) {
         self.probe = probe
         self.onHeld = onHeld
@@ -31,7 +31,7 @@ final class HeldIndexGuard: Sendable {
         }
     }
 
-    /// Asks the index, and waits for its answer in the background.
+    /// Starts the probe and waits for its answer in the background.
     func start(limit: DispatchTimeInterval) {
         let hasAnswered = Lock(false)
         // Queues of their own: the pool's threads may all be waiting for the index.

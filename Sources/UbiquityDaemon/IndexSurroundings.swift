@@ -3,9 +3,9 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// Tells the arbiter of the tree and of processes.
+/// Gives the arbiter the tree and the processes.
 ///
-/// What cannot be read counts as not there: then a claim is on the item alone. A broken index shows everywhere else.
+/// Unreadable rows count as missing: then a claim covers the item only. A broken index shows everywhere else.
 struct IndexSurroundings: Surroundings {
     let index: ItemIndex
 
@@ -14,7 +14,7 @@ struct IndexSurroundings: Surroundings {
         var next: ItemKey? = folder
         while let key = next, folders.count < Limits.maximumDepth {
             folders.append(key)
-            // A folder's inode number is its key's, and rows by inode number are remembered.
+            // A folder's inode number is its key, and rows by inode number are cached.
             guard key != .root, let row = try? index.row(ino: UInt64(key.rawValue)), let entry = row.entry else {
                 break
             }

@@ -3,20 +3,20 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// What a commit of the index means to those who are told of it: presenters, and who listens for events.
+/// Translates a commit of the index into events for presenters and listeners.
 ///
-/// Conflicts are told by what was known of them before, so each who tells has one of these of its own.
+/// A conflict event depends on the conflicts known before, so each sender needs an instance of its own.
 final class ItemNews: Sendable {
     private let tree: ItemTree
-    /// Known conflict versions of items.
+    /// Known conflict versions by item.
     private let conflicts = Lock<[ItemKey: Set<VersionID>]>([:])
-    /// Items whose conflicts are remembered; beyond, all are told again.
+    /// Items whose conflicts are remembered; beyond that, all are announced again.
     private static let maximumKnown = 10_000
 
     init(_ index: ItemIndex) { tree = ItemTree(index: index) }
 
-    /// Takes note of the conflicts that there are, so that their end is told as that: before the first comes who
-    /// is told, since nobody has looked till then. Reads the index.
+    /// Records the existing conflicts, so that their resolution is announced as such. Call it before the first receiver
+    /// arrives. Reads the index.
     func noteConflicts() {
         let known = try? tree.index.read { reader in
             try reader.itemsInConflict(withPackages: true, limit: Self.maximumKnown).map { row in
@@ -26,7 +26,7 @@ final class ItemNews: Sendable {
         conflicts.withLock { $0 = Dictionary(known ?? []) { first, _ in first } }
     }
 
-    /// Nothing, if nobody could be told.
+    /// The events of a change; none for an item without a path, which no receiver can have.
     func events(of change: IndexEvent) -> [PresenterEvent] {
         guard let row = change.after ?? change.before, let path = path(of: row) else { return [] }
         switch change.kind {
@@ -53,7 +53,7 @@ final class ItemNews: Sendable {
         let told =
             gained.map { event(.versionGained, $0, isConflict: true) }
             + resolved.map { event(.versionResolved, $0, isConflict: true) }
-        // What was decided about a conflict is told as that.
+        // A decision about a conflict is announced as that only.
         guard told.isEmpty else { return told }
         switch change {
         case .gained(let version): return [event(.versionGained, version, isConflict: false)]
@@ -62,9 +62,9 @@ final class ItemNews: Sendable {
         }
     }
 
-    /// What became of an item's conflicts since this was last looked at.
+    /// The conflicts gained and resolved since the last call for the item.
     private func conflictsChanged(_ row: ItemRow) -> (gained: [VersionID], resolved: [VersionID]) {
-        // An index that cannot be read shows elsewhere; the next change tells what this one could not.
+        // An unreadable index shows elsewhere; the next change announces what this one could not.
         guard let now = try? Set(tree.index.read({ try $0.conflicts(of: row.id) }).map(\.id)) else { return ([], []) }
         let before = conflicts.withLock { conflicts in
             if conflicts.count >= Self.maximumKnown { conflicts.removeAll() }
@@ -74,7 +74,7 @@ final class ItemNews: Sendable {
         return (now.subtracting(before).sorted(), before.subtracting(now).sorted())
     }
 
-    /// Which of what programs see is other now.
+    /// The visible fields that changed.
     private func fields(of change: IndexEvent) -> [String] {
         guard let before = change.before, let after = change.after else { return ["content"] }
         var fields = [String]()
@@ -89,7 +89,7 @@ final class ItemNews: Sendable {
         return fields
     }
 
-    /// Whether what programs see has changed, and not only what this device knows of the item.
+    /// Whether a visible field changed, and not only this device's knowledge of the item.
     private func isVisible(_ change: IndexEvent) -> Bool {
         guard let before = change.before, let after = change.after else { return true }
         if change.kind == .replaced { return true }
@@ -98,7 +98,7 @@ final class ItemNews: Sendable {
             || (before.version != after.version && !before.dirty.contains(.content))
     }
 
-    /// Nil if the item is gone.
+    /// The item's path; nil if the item is deleted.
     func path(of item: ItemKey) -> String? {
         guard let row = try? tree.index.row(key: item), !row.isDeleted else { return nil }
         return path(of: row)
@@ -107,7 +107,7 @@ final class ItemNews: Sendable {
     private func path(of row: ItemRow) -> String? {
         if row.key == .root { return "" }
         guard let entry = row.entry else { return nil }
-        // A folder that cannot be found is gone, and with it whoever could be told.
+        // A folder that cannot be found is deleted, and with it every possible receiver.
         guard let folder = try? tree.path(of: entry.parent) else { return nil }
         return folder.isEmpty ? entry.name.description : "\(folder)/\(entry.name)"
     }

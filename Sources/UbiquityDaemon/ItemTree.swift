@@ -2,24 +2,24 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// Paths of the local socket's messages, and the items they name. All of it reads the index and may block.
+/// Resolves paths in messages of the local socket to items. All of it reads the index and may block.
 struct ItemTree: Sendable {
     let index: ItemIndex
 
     /// Children read at a time.
     private static let pageSize = 1000
 
-    /// An item and where it is.
+    /// An item and its place.
     struct Place: Hashable, Sendable {
         var key: ItemKey
         var kind: ItemKind
-        /// Bytes.
+        /// In bytes.
         var size: Int64
         /// From the root, without a slash in front.
         var path: String
     }
 
-    /// The item at a path. Throws `.notFound` and what is wrong with a name, and says where.
+    /// The item at a path. Throws `.notFound` and errors of invalid names, with the path.
     func row(at path: String) throws -> ItemRow {
         do {
             let names = try Self.names(of: path)
@@ -37,7 +37,7 @@ struct ItemTree: Sendable {
         }
     }
 
-    /// The item at a path, and with it the name itself, if that is a further one of the item.
+    /// The item at a path; if the path is a further name of the item, also that name's key.
     func keys(at path: String) throws -> [ItemKey] {
         let row = try row(at: path)
         let names = try Self.names(of: path)
@@ -49,7 +49,7 @@ struct ItemTree: Sendable {
         return [row.key, name.key]
     }
 
-    /// The item and, of a folder, all that is in it, folders before their content.
+    /// The item and, for a folder, all its contents, folders before their contents.
     func subtree(at path: String) throws -> [Place] {
         let top = try row(at: path)
         var found = [Place(key: top.key, kind: top.kind, size: top.size, path: path)]
@@ -77,12 +77,12 @@ struct ItemTree: Sendable {
         }
     }
 
-    /// Where an item is now; nil if it has no place (deleted, or in a folder that is).
+    /// Where an item is now; nil if it has no place (deleted, or in a deleted folder).
     func path(of key: ItemKey) throws -> String? {
         try index.read { try $0.path(of: key) }.map { $0.map(\.description).joined(separator: "/") }
     }
 
-    /// Where the cloud has an item; nil if it is not known to have it.
+    /// The item's path in the cloud; nil if the cloud is not known to have it.
     func pathAtCloud(of id: ItemID) throws -> String? {
         try index.read { reader in
             var names = [String](), next = id

@@ -5,7 +5,7 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Tells the sync engine which files programs have open, and asks clients that show or have claimed items.
+/// Tells the sync engine which files programs have open, and claims items from clients and presenters.
 struct ItemUsers: OpenItems {
     let fileSystem: ContainerFileSystem
     let index: ItemIndex
@@ -13,11 +13,11 @@ struct ItemUsers: OpenItems {
     let presenters: PresenterPump
     let pool: BlockingPool
 
-    /// A new content waits that long for a client that writes: till then the old one is here.
+    /// How long a new content waits for a client that writes; until then the old content stays.
     private static let contentWaitingTime: Duration = .seconds(3600)
-    /// Deletions and moves of others wait that long for clients' claims: what comes after them waits, too.
+    /// How long remote deletions and moves wait for clients' claims. Later changes wait behind them.
     private static let pageWaitingTime: Duration = .seconds(10)
-    /// Claims that are asked for at one time, where not all can be had in one.
+    /// Claims requested at one time, if one claim for all of them fails.
     private static let claimsAtOneTime = 64
 
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
@@ -50,7 +50,7 @@ struct ItemUsers: OpenItems {
         }
         do { return ending([try await claim(intents, Self.pageWaitingTime)]) } catch {
             guard !Task.isCancelled else { throw CancellationError() }
-            // One of them is in use, or who shows it refuses: the others are asked all the same.
+            // One of them is in use, or its presenter refuses: ask for the others separately.
             return ending(await claimEach(intents))
         }
     }
@@ -65,7 +65,7 @@ struct ItemUsers: OpenItems {
         return try await coordination.claim(request)
     }
 
-    /// Those of the claims that can be had without waiting for others' claims.
+    /// The claims that can be granted without waiting for other claims.
     private func claimEach(_ intents: [ClaimIntent]) async -> [ClaimID] {
         await withTaskGroup(of: ClaimID?.self) { group in
             var claims = [ClaimID?]()
@@ -78,7 +78,7 @@ struct ItemUsers: OpenItems {
         }
     }
 
-    /// What is to be claimed; of a package once.
+    /// The claims needed; one for a package.
     private func intents(_ changes: [ComingChange]) throws -> [ClaimIntent] {
         var known = Set<ClaimIntent>()
         return try changes.compactMap(intent).filter { known.insert($0).inserted }
@@ -90,13 +90,13 @@ struct ItemUsers: OpenItems {
         case .content(let key):
             return try index.row(key: key).map { ClaimIntent($0.claimTarget, .writing(.forMerging)) }
         case .deletion(let id):
-            // What was deleted here comes back through the feed: there is nothing left to let go of.
+            // A deletion made on this device returns through the feed: no claim is needed for it.
             guard let row = try index.read({ try $0.row(id: id) }), !row.isDeleted else { return nil }
             return ClaimIntent(row.claimTarget, .writing(.forDeleting))
         }
     }
 
-    /// (What is in a package is shown together with the rest of its new state, and claimed then.)
+    /// (The contents of a package are placed together with the rest of its new state, and claimed then.)
     private func intent(toPlace id: ItemID, at place: Place) throws -> ClaimIntent? {
         try index.read { reader in
             guard let row = try reader.row(id: id), !row.isDeleted, !row.isExcluded, let entry = row.entry,

@@ -4,8 +4,8 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// An answer whose lines take their time. While there is none, an empty line now and then tells whether the client is
-/// still there: writing to one that has gone fails, and that ends the work.
+/// An answer whose lines take time. An empty line every few seconds checks that the client is still connected: writing
+/// to one that has gone fails, which ends the work.
 enum LineStream {
     /// Between two empty lines.
     private static let heartbeat = Duration.seconds(2)
@@ -17,7 +17,7 @@ enum LineStream {
     }
 
     /// - Parameters:
-    ///   - next: the next line; nil at the end. It is asked for one only when the one before has been written.
+    ///   - next: returns the next line; nil at the end. Called only after the previous line was written.
     ///   - lost: called with a line that could not be written.
     static func response<Line: Encodable & Sendable>(
         _ next: @escaping @Sendable () async throws -> Line?, lost: @escaping @Sendable (Line) -> Void = { _ in }
@@ -26,7 +26,7 @@ enum LineStream {
         let noted: @Sendable () async throws -> Line? = {
             let line = try await next()
             unwritten.withLock { $0 = line }
-            // The client may have gone meanwhile, and nobody look for the line any more.
+            // The client may have gone meanwhile, so that nothing asks for the line any more.
             if Task.isCancelled, let line = take(unwritten) { lost(line) }
             return line
         }
@@ -59,7 +59,7 @@ enum LineStream {
         return Response(status: .ok, headers: [.contentType: "application/x-ndjson"], body: body)
     }
 
-    /// What is there, once.
+    /// Takes the stored line, once.
     private static func take<Line: Sendable>(_ lock: Lock<Line?>) -> Line? {
         lock.withLock { line in
             defer { line = nil }
@@ -77,7 +77,7 @@ enum LineStream {
                 source.yield(.line(ByteBuffer(bytes: try ControlCodec.encode(line) + [UInt8(ascii: "\n")])))
             }
         } catch {
-            // Only the end of the mount, or of the client, ends the work in the middle; the client sees it break off.
+            // Only the end of the mount or of the client interrupts the work; the client sees the answer break off.
             source.yield(.failed)
         }
         source.finish()

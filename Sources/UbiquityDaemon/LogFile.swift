@@ -3,10 +3,10 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// The log of a process without a terminal: lines on standard error, which is a file that is set aside when it has
-/// grown, so that it never takes more than twice `maximumSize`.
+/// The log of a process without a terminal: lines on standard error. A full file is set aside, so that both take at
+/// most twice `maximumSize`.
 final class LogFile: Sendable {
-    /// Bytes; some 50,000 lines.
+    /// In bytes; some 50,000 lines.
     static let maximumSize: Int64 = 8 * 1024 * 1024
 
     private struct State {
@@ -18,13 +18,13 @@ final class LogFile: Sendable {
     private let state: Lock<State>
     private let leastLevel: Lock<Logger.Level>
 
-    /// What is less important is not written. It can be changed at any time, for all who write.
+    /// The least important level that is written. It can change at any time, for all loggers.
     var level: Logger.Level {
         get { leastLevel.withLock { $0 } }
         set { leastLevel.withLock { $0 = newValue } }
     }
 
-    /// - Parameter path: where standard error goes, so that it can be set aside when it has grown; nil for a terminal.
+    /// - Parameter path: of standard error, so that a full file can be set aside; nil for a terminal.
     init(path: String?, level: Logger.Level = LineLogHandler.wantedLevel) {
         self.path = path
         leastLevel = Lock(level)
@@ -32,14 +32,14 @@ final class LogFile: Sendable {
         state = Lock(State(size: path.flatMap { try? FileSystem.status($0).size } ?? 0))
     }
 
-    /// Opens a log to append to, for a process that is to be started.
+    /// Opens a log to append to, for a process that is about to start.
     static func open(_ path: String) throws(UbiquityError) -> FileDescriptor {
         try describing("open the log", at: path) { () throws(Errno) in
             try FileDescriptor.open(path, [.writeOnly, .create, .append])
         }
     }
 
-    /// Writes to it.
+    /// A logger that writes to it.
     func logger() -> Logger { Logger(label: "ubiquity") { LineLogHandler(label: $0, file: self) } }
 
     func write(_ line: String) {
@@ -51,10 +51,10 @@ final class LogFile: Sendable {
         }
     }
 
-    /// The full file becomes `….1`, in place of the one before, and standard error a new one.
+    /// Renames the full file to `….1`, replacing the previous one, and opens a new one as standard error.
     private func rotate(_ path: String) -> Bool {
         do {
-            // The one before may have been set aside, and no new one been to be had.
+            // The file may have been set aside before, when no new one could be opened.
             do throws(Errno) { try FileSystem.rename(path, to: path + ".1") } catch {
                 guard error == .ENOENT else { throw error }
             }
@@ -70,7 +70,7 @@ final class LogFile: Sendable {
 /// Writes swift-log's messages to a `LogFile`, one line each.
 struct LineLogHandler: LogHandler {
     var metadata = Logger.Metadata()
-    /// The file's, but where a part of the program has one of its own.
+    /// The file's level, unless a part of the program has its own.
     var logLevel: Logger.Level {
         get { ownLevel ?? file.level }
         set { ownLevel = newValue }
@@ -95,7 +95,7 @@ struct LineLogHandler: LogHandler {
         file.write("\(Self.time()) \(event.level) \(label): \(text)\n")
     }
 
-    /// One line, whatever names and messages from outside contain.
+    /// One line, whatever names and foreign messages contain.
     static func text(_ message: String, _ metadata: Logger.Metadata) -> String {
         let details = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
         return PlainText.escaped(message + details)

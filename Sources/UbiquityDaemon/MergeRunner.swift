@@ -6,36 +6,36 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-/// Runs the merge commands that are configured for types of files, a few at a time, on conflicts as they appear; of one
-/// item one conflict at a time, as each merge makes another version current.
+/// Runs the merge commands configured for file types on new conflicts, a few at a time. It merges one conflict of an
+/// item at a time, because each merge makes another version current.
 ///
-/// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the version both were made from (empty if each
-/// was made by itself), the current one, the one in conflict, and the file to write. Exit code 0 makes what was written
-/// the new version and resolves the conflict; anything else leaves the conflict as it is. It also stays if the cloud
-/// does not keep the common version any more: to a command, what one side has would be missing on the other.
+/// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the common version (empty if each was made by
+/// itself), the current version, the version in conflict, and the file to write. Exit code 0 makes the written file the
+/// new version and resolves the conflict. Any other code leaves the conflict. The conflict also stays if the cloud no
+/// longer keeps the common version: a command would take additions of one side for removals of the other.
 final class MergeRunner: Sendable {
     /// A command that takes longer is killed.
     private static let timeLimit = Duration.seconds(60)
-    /// Commands that run at the same time: one that hangs does not hold up the others.
+    /// Commands that run at the same time, so that one that hangs does not delay the others.
     private static let concurrency = 3
-    /// The device that lost merges at once. Another one waits that long: the first may be gone, or have no command, and
-    /// two merges of one conflict are one too many.
+    /// The device that lost merges at once; any other device waits this long. The first may be gone, or have no
+    /// command, and two merges of one conflict are one too many.
     private static let patience = Duration.seconds(15)
-    /// Looked for conflicts this often, besides when there is news.
+    /// Interval of looking for conflicts, besides events.
     private static let interval = Duration.seconds(30)
-    /// Files looked at in one go.
+    /// Files examined in one go.
     private static let limit = 1000
-    /// Bytes of what a command said that are shown.
+    /// Bytes of a command's output that are shown.
     private static let shownOutput = 400
 
     private struct State {
-        /// Why a conflict was not merged, and what was current then: another current version is worth another attempt.
+        /// Why a conflict was not merged, and the current version then: another current version allows another attempt.
         var failures: [VersionID: (current: VersionID?, reason: String)] = [:]
         var seen: [VersionID: Duration] = [:]
         /// Items whose conflict is being merged.
         var running: Set<ItemID> = []
-        /// Until when an item rests whose conflict could not be looked at: the cloud was away, or it changed meanwhile.
-        /// News ends that.
+        /// Items whose conflict could not be examined, because the cloud was unreachable or the conflict changed, and
+        /// until when they pause. An event ends the pause.
         var rests: [ItemID: Duration] = [:]
         var isOver = false
     }
@@ -51,7 +51,7 @@ final class MergeRunner: Sendable {
         self.parts = parts
         (news, source) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         parts.index.observe { [source, state] events in
-            // What programs do brings no conflict that could be merged at once: what they wrote has to go up first.
+            // A local change brings no conflict that can be merged at once: it must be uploaded first.
             let isNews = events.contains { $0.origin != .local && ($0.kind == .versions || $0.kind == .replaced) }
             guard isNews else { return }
             state.withLock { $0.rests = [:] }
@@ -64,7 +64,7 @@ final class MergeRunner: Sendable {
     /// Why a conflict was not merged; nil if that was not tried.
     func failure(of version: VersionID) -> String? { state.withLock { $0.failures[version]?.reason } }
 
-    /// Until the task is cancelled; a command that runs then is killed.
+    /// Runs until the task is cancelled; then a running command is killed.
     func run() async {
         await withTaskCancellationHandler {
             await runAll()
@@ -93,7 +93,7 @@ final class MergeRunner: Sendable {
         }
     }
 
-    // MARK: Which
+    // MARK: Selection
 
     private struct Job: Sendable {
         var row: ItemRow
@@ -102,7 +102,7 @@ final class MergeRunner: Sendable {
         var command: String
     }
 
-    /// The next ones, one of each item, as many as may run beside those that do; they count as running.
+    /// Chooses the next merges, one per item and as many as may still run, and marks them as running.
     private func begin() throws -> [Job] {
         let now = parts.timekeeper.uptime()
         let busy = state.withLock { state in
@@ -126,7 +126,7 @@ final class MergeRunner: Sendable {
             if !Task.isCancelled { note(error, job) }
         }
         state.withLock { _ = $0.running.remove(job.row.id) }
-        // Another may have waited for its end.
+        // Another merge may have waited for this one's end.
         source.yield()
     }
 
@@ -142,7 +142,7 @@ final class MergeRunner: Sendable {
         guard configuration.hasMergeCommands else { return [] }
         return try mergeable(configuration).compactMap { row, remote, command in
             guard
-                // What was edited here is not the whole story yet: its upload may be a conflict of its own.
+                // With local edits not uploaded yet, wait: their upload may be a conflict of its own.
                 !row.dirty.contains(.content), !row.isWriting, let current = remote?.content,
                 current.version == row.version, current.isAvailable
             else { return nil }
@@ -152,7 +152,7 @@ final class MergeRunner: Sendable {
         }
     }
 
-    /// Files in conflict for which there is a command; only these count for the limit.
+    /// Files in conflict that have a merge command; only these count for the limit.
     private func mergeable(
         _ configuration: UserConfiguration
     ) throws -> [(row: ItemRow, remote: RemoteItem?, command: String)] {
@@ -184,7 +184,7 @@ final class MergeRunner: Sendable {
 
     private func note(_ error: any Error, _ job: Job) {
         let error = error as? UbiquityError ?? UbiquityError(.io, "\(error)")
-        // Away or changed meanwhile: it is tried again.
+        // Unreachable or changed meanwhile: try again later.
         guard ![.offline, .timedOut, .stale, .cancelled].contains(error.code) else {
             let end = parts.timekeeper.uptime() + Self.interval
             return state.withLock { $0.rests[job.row.id] = end }
@@ -193,7 +193,7 @@ final class MergeRunner: Sendable {
             "a conflict was not merged",
             metadata: ["file": "\(job.row.entry?.name.description ?? "")", "reason": "\(error)"])
         state.withLock { state in
-            // As many as there can be of the files that are looked at: to forget them would be to try them all again.
+            // The largest possible number for the examined files: forgetting them earlier would repeat all attempts.
             if state.failures.count >= Self.limit * Limits.maximumConflictsInRecord { state.failures = [:] }
             state.failures[job.conflict.id] = (job.current, error.description)
         }
@@ -208,8 +208,8 @@ final class MergeRunner: Sendable {
         }
         let base = try Self.base(of: job.conflict, current, among: versions)
         let suffix = String(decoding: job.row.entry?.name.stemAndExtension.suffix ?? [], as: UTF8.self)
-        // A number that no other merge ever had: the command of a daemon that was killed may be ending still, and must
-        // not write into this one's files.
+        // A number that no other merge had: the command of a killed daemon may still be ending, and must not write to
+        // this one's files.
         let work = Path.join(folder, "\(try parts.index.newContentNumber())")
         defer { try? FileSystem.removeTree(work) }
         try describing("make the folder of a merge", at: work) { () throws(Errno) in
@@ -238,7 +238,7 @@ final class MergeRunner: Sendable {
         }
     }
 
-    /// Writes a version's content to a file; nothing is an empty one.
+    /// Writes a version's content to a file; an empty file for nil.
     private func put(_ version: RemoteVersion?, at path: String) async throws {
         guard let version else {
             return try describing("make a file of a merge", at: path) { () throws(Errno) in
@@ -267,7 +267,7 @@ final class MergeRunner: Sendable {
         case .outOfTime: reason = "it took longer than \(Self.timeLimit)"
         case .ended: throw UbiquityError(.cancelled, "the mount has ended")
         }
-        // However much more it said, and also if it has removed the file.
+        // Only the beginning, however long it is, and also if the command removed the file.
         let said = try describing("read what the merge command said") { () throws(Errno) in
             try log.read(count: Self.shownOutput, at: 0)
         }
@@ -276,7 +276,7 @@ final class MergeRunner: Sendable {
             .invalid, "the merge command failed: \(reason)" + (text.isEmpty ? "" : ": \(text)"), at: command)
     }
 
-    /// Makes what the command wrote the file's content.
+    /// Makes the command's output the file's content.
     private func take(_ path: String, _ job: Job) throws {
         let (size, isFile) = try describing("look at the result of a merge", at: path) { () throws(Errno) in
             do throws(Errno) {
@@ -302,7 +302,8 @@ final class MergeRunner: Sendable {
             }
             if let old { parts.contents.retire([old]) }
         } catch {
-            // Once the index has it, only the removal of the old one can fail, which the next start makes up for.
+            // Once the index has the content, only the removal of the old one can fail; the next start makes up for
+            // that.
             if try parts.index.read({ try $0.row(content: content) }) == nil { try parts.contents.remove(content) }
             throw error
         }

@@ -11,20 +11,20 @@ import UbiquitySystem
 import UbiquityVFS
 import UbiquityWire
 
-/// A mounted container with all that belongs to it: the one place where the parts are put together.
+/// A mounted container with all its parts, which are put together here.
 final class Mount: Sendable {
-    /// Threads for the engine's and the local socket's calls of the disk and the index. More than cores, because they
-    /// wait for the disk; few, because each may hold a chunk.
+    /// Threads for disk and index calls of the engine and the local socket. More than cores, because they wait for the
+    /// disk; few, because each may hold a chunk.
     private static let diskThreads = 8
-    /// Bytes, of which only what is used takes memory: some work goes as deep as folders lie in each other (1000), with
-    /// frames of up to 20 KB a level in a debug build.
+    /// In bytes; only the used part takes memory. Some work recurses as deep as folders are nested (1000), with frames
+    /// of up to 20 KB a level in a debug build.
     private static let diskStack = 64 * 1024 * 1024
     /// The session's own limits (3 s for the mount's users, 10 s for a hanging kernel) and a little more.
     private static let terminationLimit = Duration.seconds(15)
-    /// The engine's calls that are on their way are given that long to end.
+    /// Limit for the engine's calls in progress at the end.
     private static let endLimit = Duration.seconds(5)
-    /// The kernel ends the session first, and then forgets what it knew: a million files take it two to three seconds.
-    /// Who unmounts has the answer after that.
+    /// The kernel ends the session first and then forgets its inodes: two to three seconds for a million files. The
+    /// unmounting command gets its answer after that.
     private static let unmountLimit = Duration.seconds(60)
 
     let parts: MountParts
@@ -33,7 +33,7 @@ final class Mount: Sendable {
     private let lock: ProcessLock
     private let server: ControlServer
 
-    /// Mounts. Everything that could refuse does so before the mount appears.
+    /// Mounts the container. Every check that could refuse comes before the mount appears.
     init(_ settings: MountSettings, logger: Logger, log: LogFile) async throws {
         let folder = try MountLauncher.containerFolder(settings)
         try folder.make()
@@ -59,7 +59,7 @@ final class Mount: Sendable {
         }
     }
 
-    // MARK: Making
+    // MARK: Construction
 
     private static func makeParts(
         _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger,
@@ -93,7 +93,7 @@ final class Mount: Sendable {
         engine.setOpenItems(
             ItemUsers(
                 fileSystem: fileSystem, index: index, coordination: coordination, presenters: presenters, pool: pool))
-        // What the last run was interrupted in is put right before anybody can see it.
+        // Repair interrupted operations of the last run before the mount shows them.
         let setAside = try engine.recover()
         try fileSystem.adoptWriters()
         fileSystem.beginKeeping(BlockingPool(name: "keep-contents", threads: 1))
@@ -107,7 +107,8 @@ final class Mount: Sendable {
                 + (rings.notice.map { [$0] } ?? []))
     }
 
-    /// A warning if the disk has less free than the floor, at the start: nothing is refused, and nothing would tell.
+    /// A warning if the disk has less free space than the floor at the start. Nothing is refused then, so no error
+    /// would report it.
     private static func lowDiskNotice(_ engine: SyncEngine) -> [String] {
         guard let free = try? engine.freeBytesBelowFloor() else { return [] }
         return [
@@ -122,14 +123,14 @@ final class Mount: Sendable {
             + "looks for what is missing"
     }
 
-    /// Whatever was not uploaded is in these files only, and nobody would look there.
+    /// A notice about contents that were never uploaded and exist only in set-aside files, where no user would look.
     private static func lostIndexNotice(_ count: Int, _ store: ContentStore) -> String {
         let contents = count == 1 ? "1 content" : "\(count) contents"
         return "the index of this container has lost what it knew of \(contents) that no file has; kept "
             + "in \(store.asideDirectory), and may never have been uploaded"
     }
 
-    /// What works without a mount: index, contents and the engine, which nobody runs.
+    /// The parts that work without a mount: index, contents and an engine that is not running.
     static func makeIdleParts(
         _ settings: MountSettings, _ folder: ContainerFolder, logger: Logger
     ) throws -> IdleParts {
@@ -149,7 +150,7 @@ final class Mount: Sendable {
         let contents = try ContentStore(
             stateFolder: folder.path,
             journal: ContentJournal(path: room.path, start: room.start, boot: boot, random: random))
-        // Of an index that is gone nobody knows which are of use: they are set aside with the others.
+        // Without an index it is unknown which contents are needed: they are set aside with the others.
         let isNew = try index.read { try $0.lastBoot() } == nil
         try restoreKept(into: contents, logger) { id in try isNew || index.read { try $0.needsWhole(id) } }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
@@ -171,8 +172,8 @@ final class Mount: Sendable {
             engine: engine, pool: pool)
     }
 
-    /// Writes the contents anew that were saved and that a loss of power has taken. Throws if that cannot be done now:
-    /// whoever looked at the items would take what is there for all there is, and send it.
+    /// Rewrites synced contents that a power loss has destroyed. Throws if that fails now: otherwise the truncated
+    /// content would be taken for complete and uploaded.
     static func restoreKept(
         into contents: ContentStore, _ logger: Logger, isUsed: (ContentID) throws -> Bool
     ) throws {
@@ -194,7 +195,7 @@ final class Mount: Sendable {
             remedy: "nothing is lost yet: make room on the disk, or see to it that it can be written, and mount again")
     }
 
-    /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.
+    /// The cloud of the account, or the embedded one. It does not connect yet: the mount does not wait for that.
     private static func makeCloud(
         _ settings: MountSettings, _ signIn: SignIn?, _ identity: DeviceIdentity, _ pool: BlockingPool,
         _ logger: Logger
@@ -224,7 +225,7 @@ final class Mount: Sendable {
 
     // MARK: Running
 
-    /// Serves until the mount is gone, and then puts everything in order.
+    /// Serves until the mount is gone, then shuts everything down.
     func run() async throws {
         let space = RememberedSpace(parts.folder, parts.timekeeper)
         do { try space.recall(parts.engine.connection) } catch {
@@ -244,7 +245,7 @@ final class Mount: Sendable {
         housekeeping.cancel()
         merges.cancel()
         parts.fileSystem.settle()
-        // Without it the next start asks the cloud.
+        // If this fails, the next start asks the cloud.
         try? space.note(parts.engine.connection.status, isLast: true)
         do { try parts.fileSystem.settleContents() } catch {
             parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
@@ -263,7 +264,7 @@ final class Mount: Sendable {
         try outcome.get()
     }
 
-    /// Until the mount is gone. Serving blocks, so it has a thread of its own.
+    /// Serves until the mount is gone. Serving blocks, so it has a thread of its own.
     private func serve() async -> Result<Void, any Error> {
         let thread = BlockingPool(name: "fuse-loop", threads: 1)
         let serving = Task { [session, end = controller.end] in
@@ -283,7 +284,7 @@ final class Mount: Sendable {
         }
     }
 
-    /// Ends the mount, also while programs use it: they have a moment, then they get errors.
+    /// Ends the mount even while programs use it: after a moment they get errors.
     func terminate() {
         lock.markEnding()
         controller.indexGuard.start(limit: HeldIndexGuard.terminationLimit)
@@ -291,8 +292,8 @@ final class Mount: Sendable {
         controller.end.force(after: Self.terminationLimit)
     }
 
-    /// Waits until the tasks have ended, or no longer than that. (A group of tasks would wait for all of them: who
-    /// waits for another task's value does so also when cancelled.)
+    /// Waits until the tasks have ended, or for `limit`. (A task group would wait for all of them: waiting for another
+    /// task's value does not end by cancellation.)
     private static func end(of tasks: [Task<Void, Never>], within limit: Duration) async {
         let (ends, source) = AsyncStream.makeStream(of: Never.self)
         let waiting = Task {
@@ -318,31 +319,31 @@ extension MountSettings.Policy {
     }
 }
 
-/// What has to be done now and then while a mount runs.
+/// Periodic work while a mount runs.
 struct Housekeeping: Sendable {
     let parts: MountParts
     let space: RememberedSpace
 
-    /// The index's log is copied back and batches are written down this often.
+    /// Interval of checkpoints of the index and of writing batches.
     private static let interval = Duration.seconds(5)
 
     func run() async throws {
         var watch = IdleWatch()
         while true {
             try await parts.timekeeper.sleep(for: Self.interval)
-            // `df` and programs are told at once what is known, so that has to be new.
+            // `df` and programs get the last known usage without waiting, so keep it current.
             if parts.engine.connection.isUsageOutdated {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
             }
             await attempt { try space.note($0.engine.connection.status) }
             await attempt { $0.fileSystem.settle() }
-            // A content that the disk does not take keeps the index from nothing.
+            // A content that cannot be written must not keep the index from its checkpoint.
             await attempt { try $0.fileSystem.settleContents() }
             await attempt { try $0.index.checkpoint() }
             guard watch.beginsToRest(ProcessHost.computedTime) else { continue }
             await attempt {
                 $0.index.releaseMemory()
-                // What was freed the allocator keeps, after much work for hours.
+                // The allocator keeps freed memory, after much work for hours.
                 ProcessHost.returnMemory()
             }
         }
@@ -350,7 +351,7 @@ struct Housekeeping: Sendable {
 
     private func attempt(_ work: @escaping @Sendable (MountParts) throws -> Void) async {
         do { try await parts.pool.run { [parts] in try work(parts) } } catch is CancellationError {
-            // The mount ends, which `run` finds out.
+            // The mount ends, which `run` notices.
         } catch {
             parts.logger.error("housekeeping failed", metadata: ["error": "\(error)"])
         }

@@ -5,11 +5,11 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-// Programs that take part: claims and presenters.
+// Claims and presenters of coordination clients.
 extension MountController {
-    /// Seconds that a client may reserve for its answers.
+    /// In seconds: the longest time that a client may reserve for its answers.
     private static let longestAnswerTime = 60.0
-    /// Seconds that a claim may wait.
+    /// In seconds: the longest wait of a claim.
     private static let longestWait = 24.0 * 3600
     /// Characters of a client's name that are shown.
     private static let longestName = 100
@@ -28,7 +28,7 @@ extension MountController {
         return (added.client, added.messages)
     }
 
-    /// A name as people can be shown it, on one line.
+    /// A client's name, cleaned for display on one line.
     private static func shown(_ name: String) -> String {
         let scalars = name.unicodeScalars.prefix(longestName).map { scalar -> Unicode.Scalar in
             switch scalar.properties.generalCategory {
@@ -86,7 +86,7 @@ extension MountController {
 
     func answer(_ wanted: PresenterAnswer) async throws -> Acknowledgement {
         try requireKnown(wanted.client)
-        // One that comes too late changes nothing, and shows that the program is there again.
+        // A late answer changes nothing, except that the client counts as responsive again.
         coordination.answer(QuestionID(wanted.question), by: ClientID(wanted.client), refusal: wanted.refusal)
         return Acknowledgement()
     }
@@ -112,7 +112,7 @@ extension MountController {
             let id = try await coordination.claim(request) { [namedClaims, comingClaims, coordination] id in
                 guard let name else { return }
                 namedClaims.withLock { $0[name] = id }
-                // Who gives it back by its name has found it from here on, or is found here.
+                // From here on, a release by name finds the claim. An earlier release is found here.
                 if comingClaims.withLock({ $0[name] ?? false }) { coordination.end(id) }
             }
             if let name, comingClaims.withLock({ $0[name] ?? false }) {
@@ -162,7 +162,7 @@ extension MountController {
         throw UbiquityError(.notFound, "the program has no claim \(name); it may have ended already")
     }
 
-    /// - Returns: whether the claim is being looked up; then it is given back as soon as it is known.
+    /// - Returns: whether the claim is still being looked up; then it is released as soon as it is known.
     private func isComing(_ name: NamedClaim) -> Bool {
         comingClaims.withLock { claims in
             guard claims[name] != nil else { return false }
@@ -176,7 +176,7 @@ extension MountController {
         namedClaims.withLock { _ = $0.removeValue(forKey: NamedClaim(client: wanted.client, token: token)) }
     }
 
-    /// The client has gone, and with it what it had.
+    /// Removes a disconnected client with its claims and presenters.
     func remove(_ client: ClientID) {
         coordination.remove(client)
         namedClaims.withLock { named in named = named.filter { $0.key.client != client.number } }
@@ -208,9 +208,9 @@ extension MountController {
         UbiquityError(.invalid, "not an option of a claim: \(option)")
     }
 
-    // MARK: This device's own
+    // MARK: Eviction by this device
 
-    /// Asks whoever shows an item whether it may be evicted, and evicts it.
+    /// Evicts an item after asking its presenters.
     @discardableResult
     func evictAsking(_ key: ItemKey) async throws -> Bool { try await parts.eviction.evict(key) }
 }
@@ -222,7 +222,7 @@ struct NamedClaim: Hashable {
 }
 
 extension ItemTree {
-    /// What is at the path, or the name that is free there.
+    /// The item at the path, or the free name there.
     func target(at path: String, resolvingLinks: Bool) throws -> ClaimTarget {
         let names = try Self.names(of: path)
         if let row = try index.read({ try $0.row(path: names) }), !row.isDeleted {
@@ -235,7 +235,7 @@ extension ItemTree {
         return ClaimTarget(name: name, in: folder.key)
     }
 
-    /// A link within the container leads to another item of it; any other is an item itself.
+    /// The target of a link within the container; any other link is a target by itself.
     private func target(ofLink row: ItemRow, at names: [ItemName]) throws -> ClaimTarget {
         let text = String(decoding: row.linkTarget, as: UTF8.self)
         guard !text.hasPrefix("/") else { return row.claimTarget }
@@ -280,7 +280,7 @@ extension WritingOption {
 }
 
 extension ClaimFailure {
-    /// For who asked for the claim.
+    /// The error for the client that asked for the claim.
     func error(at place: String) -> UbiquityError {
         switch self {
         case .deadlock:

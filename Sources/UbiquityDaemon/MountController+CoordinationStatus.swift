@@ -2,9 +2,9 @@ import UbiquityControl
 import UbiquityCoordination
 import UbiquityCore
 
-// Who holds what, and who waits.
+// Claims held and claims waiting.
 extension MountController {
-    /// Claims told at most: a screenful or two.
+    /// Largest number of claims reported: a screenful or two.
     private static let maximumClaims = 100
 
     /// Reads the index.

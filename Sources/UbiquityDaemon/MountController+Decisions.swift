@@ -6,12 +6,12 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// Decisions about versions, and what becomes of them.
+// Decisions about versions, and their completion.
 extension MountController {
-    /// A decision waits so long for others, and then so long until it is carried out.
+    /// How long a decision waits for other claims, and then for its completion.
     static let decisionLimit: Duration = .seconds(10)
 
-    /// What programs have written till now is older than the decision, also where they have the file open still.
+    /// Records decisions. Writes of programs up to now count as older than the decision, also in files still open.
     /// - Returns: the version that a restoration makes.
     func decide(
         _ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey
@@ -23,8 +23,8 @@ extension MountController {
         }
     }
 
-    /// Runs `body` while nobody else uses the item, after those who show it have saved. Throws `.busy` if that does not
-    /// come to be.
+    /// Runs `body` under a claim on the item, after its presenters have saved. Throws `.busy` if the claim is not
+    /// granted.
     func claiming<R: Sendable>(
         _ row: ItemRow, for process: Int32?, _ body: @Sendable () async throws -> R
     ) async throws -> R {
@@ -35,7 +35,7 @@ extension MountController {
         let claim: ClaimID
         do { claim = try await coordination.claim(request) } catch let failure as ClaimFailure {
             let error = failure.error(at: row.entry?.name.description ?? "")
-            // Not to be taken for the cloud's time that is over.
+            // Must not look like a timeout of the cloud.
             guard error.code == .timedOut else { throw error }
             throw UbiquityError(.busy, error.message, at: error.place, remedy: error.remedy)
         }
@@ -43,9 +43,9 @@ extension MountController {
         return try await body()
     }
 
-    /// Waits until the cloud knows what was decided, and the file shows it.
-    /// - Parameter version: that a restoration makes.
-    /// - Returns: what it waits for if that takes its time: it goes on by itself. Nil if it is shown.
+    /// Waits until the cloud has the decision and the file shows it.
+    /// - Parameter version: the version that a restoration makes.
+    /// - Returns: what the decision still waits for; it continues by itself. Nil if the file shows it.
     func waitUntilShown(_ row: ItemRow, _ version: VersionID?) async throws -> VersionAwaits? {
         guard engine.connection.isOnline else { return .cloud }
         let last = Lock<Progress>(.under(.cloud))
@@ -71,7 +71,7 @@ extension MountController {
             guard try reader.decidedVersions(of: row.id).isEmpty else { return .under(.cloud) }
             guard let version, let now = try reader.row(key: row.key), now.kind == .file else { return .over(nil) }
             let current = try reader.remote(id: now.id)?.content?.version
-            // Of a version with the bytes of the current one nothing is made.
+            // A version with the same bytes as the current one makes no new version.
             if current == row.version, now.version == row.version, !now.dirty.contains(.content) { return .over(nil) }
             guard current == version, !now.dirty.contains(.content) else { return .over(.laterEdit) }
             if now.version == version { return .over(nil) }

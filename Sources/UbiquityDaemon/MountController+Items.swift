@@ -4,8 +4,8 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-// What is done with items, and told of each. Results come one by one as they are taken, so that a long list neither
-// fills memory nor goes on when nobody reads it any more.
+// Commands on items, with a result for each. Results are produced one by one on demand. So a long list fills no memory,
+// and the work ends when the client stops reading.
 extension MountController {
     func itemStatus(_ paths: [String]) -> @Sendable () async throws -> ItemStatusLine? {
         let rest = Lock(paths[...])
@@ -33,14 +33,14 @@ extension MountController {
         }
         return { [self] in
             if let result = try await next() { return result }
-            // Who evicts wants the room: it is free when the list ends.
+            // An eviction is made to free space: free it before the list ends.
             try await pool.run { try self.engine.removeRetired() }
             return nil
         }
     }
 
     func setPinned(_ pinned: Bool, _ paths: [String]) -> @Sendable () async throws -> ItemResult? {
-        // Contents that come because of this command, in bytes.
+        // Bytes that this command causes to be downloaded.
         let coming = Lock<Int64>(0)
         return forEachItem(paths) { [self] place in
             try await pool.run {
@@ -51,7 +51,7 @@ extension MountController {
         }
     }
 
-    /// Throws `.noSpace` if a pinned content cannot come because the disk has no room for it. It stays pinned.
+    /// Throws `.noSpace` if a pinned content cannot be downloaded because the disk lacks space. The item stays pinned.
     private func requireRoom(for key: ItemKey, _ coming: Lock<Int64>) throws {
         guard let row = try parts.index.row(key: key), row.contentState != .complete else { return }
         guard let refusal = try engine.refusalForRoom(of: row, after: coming.withLock({ $0 })) else {
@@ -68,7 +68,7 @@ extension MountController {
             let files = places.filter { $0.kind == .file }
             let here = try await pool.run { Set(try files.lazy.map(\.key).filter { try self.isCurrent($0) }) }
             current.withLock { $0 = here }
-            // All at once, so that the engine can fetch many at a time; then each is waited for.
+            // Request all at once, so that the engine can download many in parallel; then wait for each.
             for place in files { try await engine.requestPersistently(place.key) }
         } each: { [self] place in
             guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
@@ -77,11 +77,11 @@ extension MountController {
         }
     }
 
-    /// Until the newest content is here. Throws why it does not come.
+    /// Waits until the newest content is on this device. Throws the reason if it does not come.
     private func waitUntilHere(_ key: ItemKey, _ patience: Patience) async throws {
-        // Asked for again after each change of anything; the limit only bounds one wait, not the whole.
+        // Checked again after each change of anything; the limit bounds one wait, not the whole.
         while try await !engine.wait(atMost: patience.left, until: { try await self.isHere(key) }) {
-            // Its device is away, or slow: nobody knows for how long.
+            // Its device is disconnected or slow, for an unknown time.
             if let error = try await pool.run({ [self] in try engine.whyNotHere(key) }) { throw error }
             patience.renew()
         }
@@ -97,13 +97,13 @@ extension MountController {
         }
         if status.downloading == .current { return true }
         if let error = status.downloadingError, error.code != .notUploadedYet { throw error }
-        // What replaces a content that is here is not asked for: it comes in any case.
+        // A newer version of a downloaded content needs no request: it is downloaded in any case.
         let isComing = try await pool.run { [self] in
             try status.downloading == .downloaded || engine.runningDownloads[key] != nil
                 || !engine.wanted(of: [key], limit: 1).isEmpty
         }
         guard isComing else {
-            // It may have come between the two looks.
+            // It may have arrived between the two checks.
             if try await pool.run({ [self] in try isCurrent(key) }) { return true }
             throw UbiquityError(
                 .busy, "it was evicted again before it was asked for: by a command, or because its room was needed")
@@ -122,14 +122,14 @@ extension MountController {
     /// The effect of a command on one item.
     private enum Effect {
         case unchanged
-        /// Bytes brought here or removed from here; nil where the command moves none.
+        /// Bytes downloaded or evicted; nil if the command moves none.
         case changed(bytes: Int64?)
     }
 
     /// One result for each item at and below the paths.
     /// - Parameters:
-    ///   - prepare: Sees all items of a path before the first is worked on.
-    ///   - each: Does the work. Nil yields no result: a folder, whose items yield theirs.
+    ///   - prepare: gets all items of a path before the first is processed.
+    ///   - each: does the work. Nil yields no result: a folder, whose items yield theirs.
     private func forEachItem(
         _ paths: [String], prepare: @escaping @Sendable ([ItemTree.Place]) async throws -> Void = { _ in },
         each: @escaping @Sendable (ItemTree.Place) async throws -> Effect?

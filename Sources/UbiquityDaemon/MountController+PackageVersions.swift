@@ -6,10 +6,10 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// Whole states of packages, put back or made documents of their own.
+// Package versions: restores them in place, or as separate documents.
 extension MountController {
-    /// Gives a package the state of a version. It goes up like any change of it. Throws `.busy` if what it has been
-    /// till now is not at the cloud.
+    /// Gives a package the state of a version, which is uploaded like any change. Throws `.busy` if the package's
+    /// present state is not in the cloud.
     func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
         try await waitForRest(of: row)
         try await download(version) { [self] tree, contents in
@@ -17,8 +17,8 @@ extension MountController {
         }
     }
 
-    /// Until no program writes in it and its last changes are at the cloud: else the state that is replaced would be
-    /// lost, which has no version yet.
+    /// Waits until no program writes in the package and its last changes are uploaded. Otherwise the replaced state,
+    /// which has no version yet, would be lost.
     private func waitForRest(of row: ItemRow) async throws {
         let isAtRest = try await engine.wait(atMost: Self.decisionLimit) { [self] in
             try await pool.run { [index = parts.index] in
@@ -66,8 +66,8 @@ extension MountController {
         return above.isEmpty ? shown : "\(above)/\(shown)"
     }
 
-    /// Has all files of a version here before the first of them is put anywhere.
-    /// - Parameter use: gives the contents that are not needed any more. If it throws, none of the new ones are.
+    /// Downloads all files of a version before the first of them is placed.
+    /// - Parameter use: returns the contents that are no longer needed. If it throws, the new ones are dropped.
     private func download(
         _ version: RemoteVersion,
         _ use: @escaping @Sendable (PackageTree, [[ItemName]: ContentID]) throws -> [ContentID]

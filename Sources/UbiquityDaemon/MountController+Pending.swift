@@ -5,12 +5,13 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// What is pending, item by item, each with the reason; at most `MountStatus.maximumPendingItems`.
+// Pending items, each with the reason; at most `MountStatus.maximumPendingItems`.
 extension MountController {
-    /// Rows looked through for those of some folder.
+    /// Rows examined to find those of one folder.
     private static let mostLookedThrough = 10_000
 
-    /// The first of what waits to go up; only those that `isMeant` holds for, if it is given.
+    /// The first pending uploads.
+    /// - Parameter concerned: selects the items to include; nil includes all.
     func pendingUploads(of concerned: (([ItemRow]) throws -> Set<ItemKey>)? = nil) throws -> [PendingItem] {
         let running = engine.runningUploads
         let limit = concerned == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
@@ -35,7 +36,7 @@ extension MountController {
             return item
         }
         guard items.count < MountStatus.maximumPendingItems else { return items }
-        // Files about whose versions something was decided.
+        // Files with decisions about versions.
         let decided = try parts.index.read { try $0.itemsWithVersionActions(limit: limit) }
         let meantToo = try concerned?(decided)
         return items + (try decided.filter { meantToo?.contains($0.key) ?? true }.map { row in
@@ -43,14 +44,14 @@ extension MountController {
         }).prefix(MountStatus.maximumPendingItems - items.count)
     }
 
-    /// A deleted item has no path here any more, but its deletion has still to go up.
+    /// The path to show. A deleted item has no path here, but its deletion still has to be uploaded.
     private func shownPath(of row: ItemRow) throws -> String {
         try parts.tree.path(of: row.key) ?? parts.tree.pathAtCloud(of: row.id).map { "\($0) (deleted)" } ?? "(deleted)"
     }
 
     static let waitsForWriter = "waits until the program that writes to it has closed it"
 
-    /// Files that another device has changed, or deleted, and that a program here has open for writing.
+    /// Files changed or deleted remotely that a local program has open for writing.
     func heldUpByPrograms() throws -> [(key: ItemKey, path: String)] {
         let written = parts.fileSystem.writtenInodes.prefix(MountStatus.maximumPendingItems)
         let keys = try parts.index.read { reader -> [ItemKey] in
@@ -68,8 +69,8 @@ extension MountController {
         }
     }
 
-    /// What is on its way down, and what failed and comes by itself. What only a program had asked for is not pending:
-    /// nobody tries it again until it is opened again.
+    /// Running downloads, and failed ones that are retried automatically. A failed download that only a program
+    /// requested is not pending: it is retried only when the file is opened again.
     func pendingDownloads() throws -> [PendingItem] {
         let running = engine.runningDownloads.keys
         let failed = engine.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
@@ -88,7 +89,7 @@ extension MountController {
         return (items + held.prefix(MountStatus.maximumPendingItems - items.count)).sorted { $0.path < $1.path }
     }
 
-    /// What there is to say of a content that is not here.
+    /// The state of a missing content.
     func pendingDownload(_ key: ItemKey, at path: String) throws -> PendingItem {
         var item = PendingItem(path: path, direction: .download, reason: .waiting)
         if let progress = engine.runningDownloads[key] {
@@ -105,7 +106,7 @@ extension MountController {
             return item
         }
         item.error = problem.error.description
-        // What is due and does not run waits for the cloud.
+        // An attempt that is due and not running waits for the cloud.
         guard problem.retryAt > parts.timekeeper.now() else { return item }
         item.reason = .retrying
         item.retryAt = seconds(problem.retryAt)

@@ -6,7 +6,7 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-// What is going on.
+// The mount's status.
 extension MountController {
     func status() async throws -> MountStatus { try await pool.run { [self] in try readStatus() } }
 
@@ -54,7 +54,7 @@ extension MountController {
         KernelFeatureStatus(isActive: refusal == nil, reason: refusal)
     }
 
-    /// Where the mount stands with the cloud, as an event.
+    /// The connection to the cloud, as an event.
     func connectionEvent() -> ControlEvent {
         let contact = contact(engine.connection.status)
         var event = event(.state)
@@ -77,7 +77,7 @@ extension MountController {
             lastContact: connection.lastContact.map(seconds))
     }
 
-    /// What is to be said of deletions that wait for a decision; nil if none do.
+    /// The text about deletions on hold; nil if there are none.
     var heldDeletions: String? {
         let count = engine.heldDeletions
         guard count > 0 else { return nil }

@@ -8,13 +8,13 @@ import UbiquitySystem
 import UbiquityVFS
 import UbiquityWire
 
-// Versions and the trash, as the commands ask for them.
+// Versions and the trash, for the commands.
 extension MountController {
-    /// A file's row, or why it has no versions.
+    /// A file's or package's row. Throws for items without versions.
     private func file(at path: String) async throws -> ItemRow {
         let row = try await pool.run { [self] in try parts.tree.row(at: path) }
         if row.kind == .file || parts.index.isPackage(row) { return row }
-        // What was a package when it came into conflict may be a plain folder by now.
+        // A package in conflict may have become a plain folder since.
         let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
         guard !conflicts.isEmpty else {
             throw UbiquityError(.invalid, "only files and packages have versions", at: path)
@@ -42,7 +42,7 @@ extension MountController {
         let decided = try await pool.run { [index = parts.index] in
             try index.read { try $0.decidedVersions(of: row.id) }
         }
-        // What was decided here counts, also while the cloud has not heard of it.
+        // Local decisions count, even before they are uploaded.
         var shown = all.filter { decided[$0.id] != .remove }
         for place in shown.indices where shown[place].kind == .conflict && decided[shown[place].id] != nil {
             shown[place].kind = .resolved
@@ -51,7 +51,7 @@ extension MountController {
             path: path, versions: shown.map { report($0, name: names[$0.id]) }, incomplete: incomplete)
     }
 
-    /// The current version as it was last heard of.
+    /// The current version, as last received from the cloud.
     private func current(of row: ItemRow) throws -> [RemoteVersion] {
         guard let item = try parts.index.read({ try $0.remote(id: row.id) }), let content = item.content else {
             return []
@@ -78,12 +78,12 @@ extension MountController {
             isAvailable: version.content.isAvailable, mergeError: merges.failure(of: version.id))
     }
 
-    /// With the names they have in `.versions`.
+    /// The versions with their names in `.versions`.
     private func named(_ versions: [RemoteVersion], of row: ItemRow) -> [(ItemName, RemoteVersion)] {
         parts.fileSystem.versionNames.named(versions, of: row.id, row.entry?.name ?? ItemName(stored: []))
     }
 
-    /// The version that a person means: by its name in `.versions`, its id, or the beginning of that.
+    /// The version that the user named: by its name in `.versions`, its id, or the beginning of its id.
     private func version(_ text: String, of row: ItemRow) async throws -> RemoteVersion {
         let others = try await engine.otherVersions(of: row.id)
         if let found = named(others, of: row).first(where: { $0.0.description == text })?.1 { return found }
@@ -92,12 +92,13 @@ extension MountController {
                 .invalid, "neither a version's name nor \(Self.shortestID) characters of its id", at: text,
                 remedy: "'ubiquity versions' lists them")
         }
-        // Resolved ones stand in no folder, and can be restored all the same.
+        // Resolved versions are in no folder, but can still be restored.
         var all = others, failure: (any Error)?
         do { all += try await engine.allVersions(of: row.id) } catch { failure = error }
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
             .filter { $0.id.description.hasPrefix(text.lowercased()) }
-        // It may be one of those that the cloud did not tell of; of a file that it has not heard of there are none.
+        // The version may be one of those that the cloud did not return. For a file the cloud does not know, there are
+        // none.
         if found.isEmpty, let failure, UbiquityError.from(failure).code != .notFound { throw failure }
         guard found.count == 1, let only = found.first else {
             throw UbiquityError(
@@ -107,12 +108,12 @@ extension MountController {
         return only
     }
 
-    /// Digits of an id that may stand for it.
+    /// Smallest number of digits that may abbreviate an id.
     private static let shortestID = 4
 
     // MARK: Deciding
 
-    /// What programs may not do in the mount the commands do not do either.
+    /// Throws on a read-only mount: commands must not do what programs may not.
     private func requireWritable() throws {
         guard !parts.settings.options.contains(where: { $0.split(separator: ",").contains("ro") }) else {
             throw UbiquityError(.notPermitted, "this mount is read-only", at: parts.settings.mountPoint)
@@ -152,8 +153,8 @@ extension MountController {
         }
     }
 
-    /// The unresolved conflicts; of more than the record holds, the cloud is asked. Where it is away, those that are
-    /// known.
+    /// The unresolved conflicts. If there are more than the record contains, asks the cloud; if it is unreachable,
+    /// returns the known ones.
     private func unresolved(_ row: ItemRow) async throws -> [RemoteVersion] {
         let (known, count) = try await pool.run { [index = parts.index] in
             try index.read { (try $0.conflicts(of: row.id), try $0.conflictCount(of: row)) }
@@ -171,7 +172,7 @@ extension MountController {
         return report
     }
 
-    /// - Returns: how many conflicts those had.
+    /// - Returns: the number of conflicts that the members had.
     private func resolveMembers(of row: ItemRow) async throws -> Int {
         var count = 0
         for (member, conflicts) in try await unresolvedMembers(of: row) {
@@ -181,10 +182,10 @@ extension MountController {
         return count
     }
 
-    /// What has come into conflict by itself and lies in a package now: that is one document, and decided about as
-    /// one.
+    /// Members of a package that are in conflict by themselves. The package is one document now, and is decided about
+    /// as one.
     private func unresolvedMembers(of row: ItemRow) async throws -> [(ItemRow, [RemoteVersion])] {
-        // A plain folder may have been a package when it came into conflict: what lies in it is documents again.
+        // A plain folder may have been a package when it came into conflict; its contents are separate documents now.
         guard row.kind == .directory, parts.index.isPackage(row) else { return [] }
         let members = try await pool.run { [index = parts.index] in
             try index.read { try $0.itemsInConflict(below: row.key) }
@@ -202,8 +203,8 @@ extension MountController {
     private func keep(_ version: RemoteVersion, of row: ItemRow) async throws -> String {
         guard let entry = row.entry else { throw UbiquityError(.notFound, "the file is gone") }
         let name = VersionNames.document(version, of: entry.name)
-        // What is synced stays so under an ignored name, and new documents do not: the other devices would have neither
-        // the version nor the document.
+        // A synced file stays synced under an ignored name, but a new document does not: other devices would have
+        // neither the version nor the document.
         if !row.isExcluded {
             try await pool.run { [parts] in
                 // A rule may have just been written.
@@ -238,7 +239,7 @@ extension MountController {
         return RestoreReport(path: path, version: chosen.id.description)
     }
 
-    /// The folder that a new path is in, and the name there. Throws `.notFound`, `.alreadyExists`.
+    /// The folder and the name of a new path. Throws `.notFound`, `.alreadyExists`.
     private func newPlace(_ path: String) throws -> (ItemRow, ItemName) {
         var names = try ItemTree.names(of: path)
         guard !names.contains(.versionsFolder) else {
@@ -254,7 +255,7 @@ extension MountController {
         return (folder, name)
     }
 
-    /// Downloads a version and makes it a document.
+    /// Downloads a version and places it as a document.
     private func place(
         _ version: RemoteVersion, of row: ItemRow, in folder: ItemKey, named name: ItemName, orNumbered: Bool
     ) async throws -> String {
@@ -304,7 +305,7 @@ extension MountController {
             }, hasMore: page.hasMore)
     }
 
-    /// What has come back is waited for that long; then it is on its way still.
+    /// How long a restored item is waited for; after that it is still on its way.
     private static let restoredLimit = Duration.seconds(10)
 
     func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
@@ -327,10 +328,10 @@ extension MountController {
         do { count = try await engine.undelete(item, to: place) } catch let error as UbiquityError
             where error.code == .notFound
         {
-            // The cloud's answer has the cloud as its place.
+            // The cloud's answer names the cloud as its place.
             throw UbiquityError(.notFound, error.message, at: request.to ?? item.path, remedy: error.remedy)
         }
-        // The folders that have come back with it are in the feed.
+        // Folders restored with the item are in the feed.
         let isThere = try await pool.run { [self] in
             let row = try parts.index.read { try $0.row(id: item.item.id) }
             return try row.flatMap { try parts.tree.path(of: $0.key) } != nil
@@ -340,8 +341,8 @@ extension MountController {
         return TrashRestoreReport(path: path, items: count)
     }
 
-    /// Where an item that has come back is. The folder may have come back with it and not be here yet: then where it
-    /// was to be, under the name that the cloud has given it.
+    /// The path of a restored item. Its folder may have been restored too and not be here yet. Then it is the intended
+    /// path, with the name that the cloud has given.
     private func shownPath(of id: ItemID, wanted: String) throws -> String {
         let (row, record) = try parts.index.read { (try $0.row(id: id), try $0.remote(id: id)) }
         if let path = try row.flatMap({ try parts.tree.path(of: $0.key) }) { return path }
@@ -349,7 +350,7 @@ extension MountController {
         return wanted.contains("/") ? Path.join(Path.parent(of: wanted), name) : name
     }
 
-    /// What was deleted of a folder that is there; nil if it is not, or nothing was.
+    /// Restores the deleted contents of a folder that exists; nil if it does not, or nothing was deleted.
     private func restoreWhatIsLeft(of request: TrashRestoreRequest) async throws -> TrashRestoreReport? {
         let folder = request.item, left = try await engine.trashed(in: folder)
         guard !left.isEmpty else { return nil }

@@ -6,26 +6,26 @@ import UbiquitySystem
 import UbiquityVFS
 import UbiquityWire
 
-// Waiting until things are as they should be.
+// The `wait` command.
 extension MountController {
-    /// After close(2) has returned, the kernel's release of the file is on its way for a moment, and what was written
-    /// is noted only then. So a file that a program has open for writing counts as pending, but no longer than this:
-    /// some programs keep files open for ever, and what they write is noted every few seconds.
+    /// After close(2) the kernel's release follows a moment later, and only then are the writes recorded. So a file
+    /// open for writing counts as pending, but no longer than this. Some programs keep files open forever, and their
+    /// writes are recorded every few seconds.
     private static let releaseGrace = Duration.seconds(1)
-    /// Then programs see what was waited for: the kernel is told of it in a moment, or when a program lets go of the
-    /// folder, which may be never. Looked at so often.
+    /// After the wait, programs must see the result. The kernel receives invalidations within a moment, or when a
+    /// program releases the folder, which may be never. This limits that wait; below is its polling interval.
     private static let newsGrace = Duration.seconds(1)
     private static let newsInterval = Duration.milliseconds(2)
-    /// What is replayed for those who watch takes some 100 µs each, of up to 16,384, and 3 s more if one hangs.
+    /// A replay takes some 100 µs; up to 16,384 wait, and a hanging one adds 3 s.
     private static let replayGrace = Duration.seconds(10)
-    /// A wait without a limit of its own is divided into waits of this length (seconds).
+    /// In seconds: a wait without a limit is divided into waits of this length.
     private static let endless = 1e9
-    /// Between two questions where the cloud's feed ends, while it does not answer.
+    /// Interval of asking for the end of the cloud's feed while it does not answer.
     private static let askAgain = Duration.seconds(1)
-    /// The cloud has so long to answer in any case: with a timeout of 0 it is asked once.
+    /// Time the cloud has to answer in any case: with a timeout of 0 it is asked once.
     private static let oneQuestion = Duration.seconds(1)
 
-    /// - Returns: what waits. Throws at once if there is no such item.
+    /// - Returns: the function that waits. Throws at once if an item does not exist.
     func wait(for wanted: WaitRequest) async throws -> @Sendable () async throws -> WaitReport {
         let tops = try await pool.run { [self] in try wanted.paths.flatMap { try parts.tree.keys(at: $0) } }
         return { [self] in
@@ -38,7 +38,7 @@ extension MountController {
     }
 
     private func wait(_ wanted: WaitRequest, _ tops: [ItemKey]) async throws -> WaitReport {
-        // An ignore file may just have let something go; and what is written by who keeps the file open is looked at.
+        // An ignore file may just have released items; and writes to files that stay open must be recorded.
         if wanted.uploaded || wanted.idle { try await settle() }
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(max(wanted.timeout ?? Self.endless, 0), Self.endless))
@@ -50,11 +50,11 @@ extension MountController {
         let isToBeSettled = Lock(true)
         let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in
             let graceIsOver = parts.timekeeper.uptime() - start > Self.releaseGrace
-            // What has come to rest since the first look goes up, though it is open.
+            // A file that has come to rest since the first look is uploaded although it is open.
             if graceIsOver, isToBeSettled.withLock({ isFirst in defer { isFirst = false }; return isFirst }) {
                 try await settle()
             }
-            // A person's word is waited for in vain here.
+            // A decision by the user cannot come during the wait, so end it.
             return try await pool.run {
                 if limit > .zero { try check.endRests() }
                 return try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() || check.lacksRoom()
@@ -89,7 +89,7 @@ extension MountController {
             reason: try await reason(check))
     }
 
-    /// What is waited for and not done yet, and nothing else.
+    /// The items that the wait is for and that are not done yet.
     private func pending(_ check: WaitCheck) throws -> [PendingItem] {
         let wanted = check.wanted
         var pending = [PendingItem]()
@@ -114,7 +114,7 @@ extension MountController {
     private static let lacksRoom = "the disk has no room for contents that are wanted here, listed below; make room "
         + "or give the mount a smaller --disk-floor"
 
-    /// Names what of the cloud's has no place here, if nothing else says what is waited for.
+    /// Names a cloud record that cannot be placed, if nothing else explains the wait.
     private func unsettled() throws -> String? {
         let name = try parts.index.read { reader in
             for state in [SettlingState.awaitingParent, .waiting, .awaitingPackage] {
@@ -126,12 +126,12 @@ extension MountController {
         return name.map { "what the cloud says of \($0) cannot be shown here yet; 'ubiquity doctor' finds out why" }
     }
 
-    /// Says which change of another device waits until a program has closed the file.
+    /// Names a remote change that waits until a program closes the file.
     private func waitingForPrograms() throws -> String? {
         try heldUpByPrograms().first.map { "what another device has done with \($0.path) \(Self.waitsForWriter)" }
     }
 
-    /// Says what another device has made whose name something has here that is not synced.
+    /// Names a remote item whose name is taken by an excluded item.
     private func waitingForNames() throws -> String? {
         let holder = try parts.index.read { reader -> ItemKey? in
             for id in try reader.records(.waiting, limit: MountStatus.maximumPendingItems) {
@@ -147,8 +147,8 @@ extension MountController {
             + "that is moved aside within a minute or two"
     }
 
-    /// - Returns: nil if the cloud does not answer in time. (A group of tasks would wait for the answer all the same,
-    ///   where the call does not end when it is cancelled.)
+    /// - Returns: nil if the cloud does not answer in time. (A task group would wait for the answer even so, if the
+    ///   call does not end when cancelled.)
     private func endOfFeed(within limit: Duration) async throws -> Revision? {
         let (answers, source) = AsyncThrowingStream<Revision, any Error>.makeStream()
         let asking = Task { [parts] in
@@ -166,7 +166,7 @@ extension MountController {
         return nil
     }
 
-    /// Asks the cloud where its feed ends, and waits until that has been read here.
+    /// Asks the cloud for the end of its feed, and waits until the feed is read up to there.
     func readFeedToEnd(within limit: Duration) async throws -> Bool {
         let end = parts.timekeeper.uptime() + limit
         while parts.timekeeper.uptime() <= end {

@@ -8,23 +8,22 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Answers the local socket: what `ubiquity status`, `download`, `wait` and the others ask of a mount.
+/// Answers the requests at the local socket: `ubiquity status`, `download`, `wait` and the others.
 final class MountController: Sendable {
     let parts: MountParts
     let events = EventHub()
     let queries = QueryHub()
     let end = MountEnd()
-    /// Who asks for the end.
+    /// Callers that have asked to unmount.
     let stops = ControlActivity()
     let merges: MergeRunner
     private let conflicts: ConflictWatch
     let indexGuard: HeldIndexGuard
     /// Claims that clients have named, until they end.
     let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
-    /// Claims that are being looked up, so that it is not known yet which they are, and whether they were given back by
-    /// then.
+    /// Claims still being looked up, and whether each was released by then.
     let comingClaims = Lock<[NamedClaim: Bool]>([:])
-    /// After an unmount that found nobody using the mount, its session ends within moments.
+    /// After an unmount that found the mount unused, its session ends within moments.
     private static let endLimit = Duration.seconds(1)
 
     init(_ parts: MountParts) {
@@ -55,7 +54,7 @@ final class MountController: Sendable {
                     .invalid, "\"\(name.prefix(80))\" is no level of the log",
                     remedy: "one of \(Logger.Level.allCases.map(\.rawValue).joined(separator: ", "))")
             }
-            // The log itself tells why it says less from here on.
+            // The log itself records why it becomes less detailed from here on.
             parts.log.level = min(level, parts.log.level)
             parts.logger.notice("the log's level was set", metadata: ["level": "\(level)"])
             parts.log.level = level
@@ -74,7 +73,7 @@ final class MountController: Sendable {
 
     // MARK: The end
 
-    /// Programs named to who wants to unmount.
+    /// Largest number of programs named when an unmount is refused.
     private static let shownUsers = 10
 
     private static func inUse(by users: [MountUsers.User]) -> String {
@@ -90,7 +89,7 @@ final class MountController: Sendable {
         return "in use: " + shown.joined(separator: ", ")
     }
 
-    /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.
+    /// Unmounts; the daemon ends when the mount is gone. Throws `.busy` if programs use it and `lazy` is not set.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
         stops.begin()
         defer { stops.end() }
@@ -108,8 +107,8 @@ final class MountController: Sendable {
         return report
     }
 
-    /// A program may use it for the moment that a look at it takes: one that is gone by the time at which it is looked
-    /// for keeps nobody from unmounting.
+    /// Unmounts. Tries again while the mount is busy without visible users: a program may use it for a moment and be
+    /// gone by the time it is looked for.
     private func unmount(_ mountPoint: String, lazy: Bool) async throws {
         var attempt = 1
         while let users = try await pool.run({ try self.unmountOnce(mountPoint, lazy: lazy) }) {
@@ -122,7 +121,7 @@ final class MountController: Sendable {
         }
     }
 
-    /// - Returns: who uses it, as far as that can be seen; nil if it is unmounted.
+    /// - Returns: the visible users of the mount; nil if it is unmounted.
     private func unmountOnce(_ mountPoint: String, lazy: Bool) throws -> [MountUsers.User]? {
         do throws(Errno) {
             try parts.fileSystem.withoutReplays { () throws(Errno) in

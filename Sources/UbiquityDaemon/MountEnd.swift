@@ -1,10 +1,10 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// The moment when a mount has ended: its session with the kernel is over, or nobody can be waited for any longer.
+/// The end of a mount: its session with the kernel is over, or the wait for it has timed out.
 ///
-/// The kernel keeps the connection as long as any mount namespace (a container, a sandbox) has a copy of the mount, and
-/// cuts it by force only where its control file system is mounted. The death of this process cuts it in any case.
+/// The kernel keeps the connection as long as any mount namespace (a container, a sandbox) has a copy of the mount. It
+/// can be cut by force only where fusectl is mounted. The end of this process cuts it in any case.
 final class MountEnd: Sendable {
     private let outcomes: AsyncStream<Result<Void, any Error>>
     private let source: AsyncStream<Result<Void, any Error>>.Continuation
@@ -14,16 +14,16 @@ final class MountEnd: Sendable {
     /// The first outcome counts.
     func note(_ outcome: Result<Void, any Error>) { source.yield(outcome) }
 
-    /// Counts as ended after that time, whatever the kernel says.
+    /// Reports a normal end after that time, whatever the kernel does.
     func force(after limit: Duration) {
         Task { [self] in
-            // It is never cancelled; only then would the sleep fail.
+            // The task is never cancelled; only then would the sleep fail.
             try? await Sleepers.shared.sleep(for: limit)
             note(.success(()))
         }
     }
 
-    /// To be called once.
+    /// Waits for the end. Call it once.
     func wait() async throws {
         for await outcome in outcomes { return try outcome.get() }
     }

@@ -5,14 +5,14 @@ import UbiquitySystem
 
 /// Starts the process that serves a mount, and waits until the mount is usable.
 package enum MountLauncher {
-    /// A daemon is usable in well under a second; one that is not after this long never will be. A large index after
-    /// a power loss may take a while to be checked.
+    /// A daemon is usable in well under a second; one that is not after this long never will be. Checking a large index
+    /// after a power loss may take a while.
     private static let limit = Duration.seconds(60)
     private static let tick: Int32 = 1000
 
-    /// Blocks.
-    /// - Parameter listed: Called with the number of items that the first listing has so far.
-    /// - Returns: lines to tell the person.
+    /// Starts the daemon. Blocks.
+    /// - Parameter listed: called with the number of items listed so far.
+    /// - Returns: notices for the user.
     /// - Throws: `UbiquityError` with the daemon's reason; nothing has been changed then.
     package static func launch(
         _ settings: MountSettings, listed: (Int64) -> Void = { _ in }
@@ -25,8 +25,8 @@ package enum MountLauncher {
         return try awaitReport(pipe: pipe, process: process, log: folder.log, listed: listed).notices ?? []
     }
 
-    /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so
-    ///   that the daemon's death ends the wait.
+    /// - Returns: the reading end of the daemon's pipe. Only the daemon has the writing end when this returns, so that
+    ///   its death ends the wait.
     private static func start(
         _ settings: MountSettings, log: String
     ) throws(UbiquityError) -> (process: Int32, pipe: FileDescriptor) {
@@ -40,13 +40,14 @@ package enum MountLauncher {
         }
     }
 
-    /// What can be known to be wrong before anything is made.
+    /// Checks everything that can be checked before anything is created.
     /// - Returns: the mount point without symlinks.
     static func preflight(_ settings: MountSettings) throws(UbiquityError) -> String {
         _ = try MountOptions.accepted(settings.options)
         let folder = try containerFolder(settings)
         try folder.requireUnused(to: "mount")
-        // It stays until the new one takes its place: meanwhile programs get errors, and nothing falls beneath.
+        // The dead mount stays until the new one replaces it: meanwhile programs get errors, and nothing is written to
+        // the folder beneath.
         if try MountPoint.isLeft(at: settings.mountPoint, source: folder.path) {
             return try MountPoint.real(settings.mountPoint)
         }

@@ -24,7 +24,7 @@ struct IdleParts: Sendable {
     var pool: BlockingPool
 }
 
-/// What a running mount is made of, the parts that work without it among them.
+/// All parts of a running mount.
 @dynamicMemberLookup
 struct MountParts: Sendable {
     var idle: IdleParts
@@ -38,9 +38,9 @@ struct MountParts: Sendable {
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger
-    /// What that writes to.
+    /// The file behind the logger.
     var log: LogFile
-    /// What whoever mounts should be told.
+    /// Notices for the user who mounts.
     var notices: [String]
 
     subscript<Part>(dynamicMember part: KeyPath<IdleParts, Part>) -> Part { idle[keyPath: part] }

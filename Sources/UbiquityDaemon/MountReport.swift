@@ -2,11 +2,11 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// One line from a daemon to the process that started it, over a pipe: how far the first listing is, and in the end
+/// One line from a daemon to the process that started it, over a pipe: the progress of the first listing, and finally
 /// that the mount is usable or why it is not.
 struct MountReport: Codable, Hashable, Sendable {
     var failure: ControlFailure?
-    /// Lines for the person.
+    /// Notices for the user.
     var notices: [String]?
     /// Items listed so far. A message with this only reports progress; others follow.
     var listedItems: Int64?
@@ -18,7 +18,7 @@ struct MountReport: Codable, Hashable, Sendable {
         self.notices = notices
     }
 
-    /// Of a mount that has ended before anything was told of it: it was there, unless the kernel would not have it.
+    /// The report of a mount that ended before any report: a success means that it was usable.
     init(of outcome: Result<Void, any Error>, notices: [String]) {
         switch outcome {
         case .success: self.init(notices: notices)
@@ -27,16 +27,16 @@ struct MountReport: Codable, Hashable, Sendable {
         }
     }
 
-    /// Bytes of a report: a failure in a few lines.
+    /// In bytes: a failure takes a few lines.
     static let maximumLength = 64 * 1024
 
-    /// Takes the pipe that the starting process left open for us. To be called once.
+    /// The pipe that the starting process left open for this one. Call it once.
     static func pipe() -> FileDescriptor { FileDescriptor(owning: DetachedProcess.reportDescriptor) }
 
     func send(over pipe: FileDescriptor) throws(UbiquityError) {
         let bytes = try ControlCodec.encode(self) + [UInt8(ascii: "\n")]
         do throws(Errno) { try pipe.write(bytes) } catch {
-            // Whoever started us has gone; the mount is there all the same.
+            // The starting process has gone; the mount is usable nevertheless.
             guard error == .EPIPE else { throw UbiquityError(error, doing: "report to the starting process") }
         }
     }

@@ -7,14 +7,15 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-/// The process that serves a mount, from its start to its end.
+/// The process that serves a mount, from start to end.
 package enum MountServer {
-    /// The argument by which the process is known that makes the calls of replays, and what it does.
+    /// The argument of the replay process, and its main function.
     package static let replayArgument = ReplayProcess.argument
     package static func replay(_ arguments: [String]) -> Int32 { ReplayProcess.run(arguments) }
 
-    /// A new device's folder is not shown empty before it is known what is in it. Listing a few thousand items takes a
-    /// fraction of it; a container of millions comes while it is in use, since a mount is to be usable within a second.
+    /// How long a new device's mount waits for its first listing, so that its folder is not shown empty. A few thousand
+    /// items take a fraction of it. A container of millions fills while it is in use, because a mount must be usable
+    /// within a second.
     private static let firstListingLimit = Duration.milliseconds(800)
 
     /// Mounts, reports, and serves until the mount is gone.
@@ -51,7 +52,7 @@ package enum MountServer {
                 let progress = Task { try await Self.reportListing(of: mount.parts, over: pipe) }
                 await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
                 progress.cancel()
-                // The pipe carries one message after the other. An error ends the progress only.
+                // The pipe carries one message after the other. An error only ends the progress reports.
                 _ = await progress.result
                 guard !Task.isCancelled else { return false }
                 Self.send(MountReport(notices: mount.parts.notices), over: pipe, logger)
@@ -69,10 +70,10 @@ package enum MountServer {
         withExtendedLifetime(signals) {}
     }
 
-    /// Between two messages about the first listing.
+    /// Interval of progress reports about the first listing.
     private static let listingInterval = Duration.milliseconds(150)
 
-    /// Until the task is cancelled.
+    /// Reports until the task is cancelled.
     private static func reportListing(of parts: MountParts, over pipe: FileDescriptor) async throws {
         while true {
             try await parts.timekeeper.sleep(for: listingInterval)
@@ -88,9 +89,9 @@ package enum MountServer {
     }
 }
 
-/// Calls back when the process is asked to end (SIGTERM, SIGINT); a closed terminal (SIGHUP) is no reason to.
+/// Calls back when the process is asked to end (SIGTERM, SIGINT). A closed terminal (SIGHUP) does not end it.
 final class TerminationSignals: Sendable {
-    // Set once, here; a dispatch source may be used from anywhere.
+    // Set once, here; a dispatch source may be used from any thread.
     private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
     init(_ handler: @escaping @Sendable () -> Void) {

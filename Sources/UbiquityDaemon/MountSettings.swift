@@ -3,12 +3,12 @@ import UbiquityFUSE
 import UbiquitySystem
 import UbiquityWire
 
-/// What a mount is told on the command line.
+/// The settings of a mount from the command line.
 package struct MountSettings: Hashable, Sendable {
     package enum Policy: String, CaseIterable, Sendable {
-        /// Content comes when it is opened.
+        /// Content is downloaded when it is opened.
         case lazy
-        /// All content comes by itself, as long as the disk has room.
+        /// All content is downloaded automatically, as long as the disk has space.
         case eager
     }
 
@@ -18,30 +18,30 @@ package struct MountSettings: Hashable, Sendable {
     /// A new name for the device; nil keeps the one it has.
     package var deviceName: String?
     package var policy: Policy
-    /// Bytes of content that may be kept here; nil is no limit.
+    /// Bytes of content that may be kept on this device; nil for no limit.
     package var cacheLimit: Int64?
-    /// Bytes that stay free on the state folder's disk; nil is the default for that disk.
+    /// Bytes that stay free on the state folder's disk; nil for the default of that disk.
     package var diskFloor: Int64?
     /// False with `--no-passthrough`.
     package var allowsPassthrough: Bool
-    /// With `--enable-io-uring`: turns on what the whole machine has off.
+    /// With `--enable-io-uring`: enables io_uring for FUSE on the whole machine if it is off.
     package var enablesRings: Bool
-    /// With `--allow-mass-delete`: many deletions at once go up like few.
+    /// With `--allow-mass-delete`: many deletions at once are uploaded without confirmation.
     package var allowsMassDelete: Bool
-    /// With `--trust-suid`: set-user-id and set-group-id bits come from other devices.
+    /// With `--trust-suid`: accepts set-user-id and set-group-id bits from other devices.
     package var trustsPrivileges: Bool
-    /// With `--coordination strict`: plain programs hold each other up, too.
+    /// With `--coordination strict`: plain programs also wait for each other.
     package var isStrict: Bool
     /// Options of mount(8), from `-o`.
     package var options: [String]
     /// Absolute.
     package var mountPoint: String
 
-    /// Bytes that contents leave free on the disk if no floor was given: 1 GiB, enough for a desktop to go on, but at
-    /// most a twentieth of a small disk.
+    /// Default for the disk space that contents leave free: 1 GiB, enough for a desktop to keep working, but at most a
+    /// twentieth of a small disk.
     package static func defaultDiskFloor(diskBytes: Int64) -> Int64 { min(1 << 30, max(0, diskBytes) / 20) }
     package static let defaultContainer = "default"
-    /// Bytes of a device's name: as many as the cloud takes.
+    /// Longest device name in bytes, as in the cloud.
     package static let maximumDeviceNameLength = MessageLimits.maximumDeviceNameLength
 
     package init(
@@ -68,7 +68,7 @@ package struct MountSettings: Hashable, Sendable {
         self.mountPoint = mountPoint
     }
 
-    /// Why the kernel is not to serve files by itself; nil if it is.
+    /// Why the kernel must not serve files directly; nil if it may.
     var passthroughRefusal: String? {
         if !allowsPassthrough { return "turned off by --no-passthrough" }
         guard ProcessHost.variable(Self.passthroughVariable) == "off" else { return nil }

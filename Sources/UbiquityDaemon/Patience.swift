@@ -1,8 +1,8 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// How long a command waits for what another device has not sent: one time for all it was asked for, counted from the
-/// last of them that came.
+/// How long a command waits for contents that another device has not uploaded: one time limit for all items, counted
+/// from the last one that arrived.
 final class Patience: Sendable {
     private static let limit = Duration.seconds(60)
 

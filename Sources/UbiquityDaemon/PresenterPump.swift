@@ -4,13 +4,13 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Tells presenters what happens to their items. Without presenters a commit costs it one look.
+/// Notifies presenters of changes to their items. Without presenters it costs a commit one check.
 final class PresenterPump: Sendable {
     private let coordination: Coordination
     private let news: ItemNews
-    /// Whether there was more to tell than may wait: clients have to look for themselves.
+    /// Whether notifications were dropped because the queue was full: clients must look for themselves.
     private let isBehind = Lock(false)
-    /// One thread, so that what happened is told in its order.
+    /// One thread, so that notifications keep their order.
     private let pool = BlockingPool(name: "presenters", threads: 1)
 
     init(_ coordination: Coordination, _ index: ItemIndex) {
@@ -19,26 +19,26 @@ final class PresenterPump: Sendable {
         index.observe { [weak self] events in self?.take(events) }
     }
 
-    /// To be called before the first presenter comes. Reads the index.
+    /// Call it before the first presenter arrives. Reads the index.
     func noteConflicts() { news.noteConflicts() }
 
-    /// On the committing thread, inside the index: it only takes note.
+    /// Runs on the committing thread, inside the index: it only enqueues.
     private func take(_ changes: [IndexEvent]) {
         guard coordination.hasPresenters else { return }
         let doer = Doer.current
         if !pool.start({ self.tell(changes, doneBy: doer) }) { isBehind.withLock { $0 = true } }
     }
 
-    /// Returns when what has happened so far has been told: before clients are asked about what comes next, so that
-    /// relinquish is the first they hear of it.
+    /// Returns when all notifications so far have been sent. Called before clients are asked about a coming change, so
+    /// that relinquish is the first message they get about it.
     func catchUp() async {
         guard coordination.hasPresenters else { return }
-        // Where too much waits some of it is told as lost in any case.
+        // If the queue is full, notifications are reported as lost in any case.
         try? await pool.run {}
     }
 
-    /// Ends a claim of the sync engine when what was done under it has been told: relinquish and reacquire are the
-    /// first and the last that a presenter hears of a change.
+    /// Ends a claim of the sync engine after the notifications of the changes under it. So relinquish and reacquire are
+    /// the first and the last messages that a presenter gets about a change.
     func end(_ claim: ClaimID) {
         if !pool.start({ self.coordination.end(claim) }) { coordination.end(claim) }
     }
@@ -62,7 +62,7 @@ final class PresenterPump: Sendable {
         if !told.isEmpty { coordination.tell(told, doneBy: doer, isRemote: isRemote) }
     }
 
-    /// With a folder moves all that is in it, and who presents that has to know where it is now.
+    /// The moves of presented items in a moved folder: their presenters need the new paths.
     private func moves(inside change: IndexEvent, _ event: PresenterEvent) -> [PresenterEvent] {
         guard event.kind == .moved, let folder = change.after, folder.kind == .directory, let path = event.path,
             let oldPath = event.oldPath
@@ -75,7 +75,7 @@ final class PresenterPump: Sendable {
     }
 
     private func noteMove(_ change: IndexEvent) {
-        // What is new nobody has presented.
+        // A new item has no presenters.
         guard let after = change.after, let before = change.before, before.entry != after.entry else { return }
         coordination.noteMove(of: after.key, isFolder: after.kind == .directory, to: after.claimTarget.entry)
     }

@@ -2,15 +2,15 @@ import UbiquityCore
 import UbiquitySync
 import UbiquitySystem
 
-/// What the account was last known to hold and may hold, for the time until the cloud has told it again: also of a
-/// device that starts without the network, `df` shows the account and not the disk alone.
+/// The account's last known usage and quota, stored for the time until the cloud reports them again. So `df` shows the
+/// account and not only the disk, also on a device that starts without a network.
 final class RememberedSpace: Sendable {
     private struct Stored: Codable, Hashable {
-        /// Bytes.
+        /// In bytes.
         var usedBytes, quotaBytes: Int64
     }
 
-    /// While uploads go on it changes all the time.
+    /// Limits writes, because usage changes all the time during uploads.
     private static let writtenEvery = Duration.seconds(60)
 
     private let path: String
@@ -32,7 +32,7 @@ final class RememberedSpace: Sendable {
         connection.noteUsage(used: known.usedBytes, quota: known.quotaBytes)
     }
 
-    /// - Parameter isLast: Whether the mount ends: then it is written in any case.
+    /// - Parameter isLast: whether the mount ends: then the values are written in any case.
     func note(_ status: ConnectionStatus, isLast: Bool = false) throws {
         guard let used = status.usedBytes, let quota = status.quotaBytes else { return }
         let new = Stored(usedBytes: used, quotaBytes: quota), now = timekeeper.uptime()
@@ -40,7 +40,7 @@ final class RememberedSpace: Sendable {
             guard stored.content != new, isLast || stored.at.map({ now - $0 >= Self.writtenEvery }) ?? true else {
                 return false
             }
-            // Also if it cannot be written: it is tried again when it is due again.
+            // Set it also if the write fails: the next attempt waits for the next interval.
             stored.at = now
             return true
         }

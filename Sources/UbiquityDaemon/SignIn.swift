@@ -6,12 +6,12 @@ package struct SignIn: Codable, Hashable, Sendable {
     package var url: String
     package var account: String
     package var token: String
-    /// The only authorities to trust (PEM), for a cloud with a certificate of its own making; nil trusts the system's.
+    /// The only authorities to trust (PEM), for a cloud with a self-made certificate; nil trusts the system's.
     package var certificates: String?
-    /// Which cloud answered at the address when the device signed in (see `AccountFolder`); nil if that was not asked.
+    /// The id of the cloud at the address when the device signed in (see `AccountFolder`); nil if that was not asked.
     package var cloud: String?
 
-    /// Bytes of a file of certificates. All of Debian's have a quarter of a million.
+    /// Longest certificate file in bytes. All of Debian's take a quarter of a million.
     package static let maximumCertificates = 512 * 1024
 
     package init(url: String, account: String, token: String, certificates: String?, cloud: String? = nil) {
@@ -36,8 +36,8 @@ package struct SignIn: Codable, Hashable, Sendable {
         try StoredJSON.write(self, at: Self.path(deviceFolder))
     }
 
-    /// Signs out. What the device holds of the account stays in its folder.
-    /// - Returns: false if it was signed in nowhere.
+    /// Signs out. The account's files on the device stay in their folder.
+    /// - Returns: false if the device was not signed in.
     package static func remove(deviceFolder: String) throws(UbiquityError) -> Bool {
         let path = path(deviceFolder)
         try AccountFolder.claim(device: deviceFolder)

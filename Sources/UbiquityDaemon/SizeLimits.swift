@@ -2,15 +2,15 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Refuses limits of a mount that the disk of its state folder cannot keep.
+/// Refuses size limits of a mount that the disk of its state folder cannot satisfy.
 package struct SizeLimits: Hashable, Sendable {
-    /// Bytes of content that a mount needs at least: a few chunks.
+    /// Smallest cache limit in bytes: a few chunks.
     static let minimumCacheLimit: Int64 = 1 << 20
 
-    /// Bytes of the whole disk.
+    /// Size of the whole disk in bytes.
     let diskSize: Int64
 
-    /// - Parameter folder: The state folder. It need not exist yet.
+    /// - Parameter folder: the state folder. It need not exist yet.
     package init(stateFolder folder: String) throws(UbiquityError) {
         var place = folder
         while true {
@@ -28,7 +28,7 @@ package struct SizeLimits: Hashable, Sendable {
 
     init(diskSize: Int64) { self.diskSize = diskSize }
 
-    /// Throws `.invalid`, and says what is allowed. Nil is not given.
+    /// Throws `.invalid` with the allowed range. Nil means not given.
     package func require(cacheLimit: Int64?, diskFloor: Int64?) throws(UbiquityError) {
         if let cacheLimit, cacheLimit < Self.minimumCacheLimit || cacheLimit > diskSize {
             throw refusal("--cache-limit", cacheLimit, "at least \(ByteSize.text(Self.minimumCacheLimit)) and at most")

@@ -4,10 +4,10 @@ import UbiquitySystem
 
 /// Small JSON files of the state folder, readable by their owner only.
 enum StoredJSON {
-    /// Bytes. The largest, the sign-in, holds certificates, which are a little longer in JSON.
+    /// In bytes. The largest file, the sign-in, contains certificates, which are a little longer in JSON.
     private static let maximumLength = 2 * SignIn.maximumCertificates
 
-    /// The file's content, or nil if there is none. `.invalid` if it is not what it should be.
+    /// The file's content; nil if there is no file. Throws `.invalid` if it is malformed.
     static func read<Content: Decodable>(_ type: Content.Type, at path: String) throws(UbiquityError) -> Content? {
         guard let bytes = try SmallFile.read(path, limit: maximumLength) else { return nil }
         do {
@@ -18,7 +18,7 @@ enum StoredJSON {
         }
     }
 
-    /// Writes the file at once and durably.
+    /// Replaces the file atomically and durably.
     static func write(_ content: some Encodable, at path: String) throws(UbiquityError) {
         try SmallFile.publish(ControlCodec.encode(content), at: path)
     }

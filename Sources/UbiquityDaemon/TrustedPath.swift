@@ -1,11 +1,11 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Whether only this user and root can change a file or a folder (`TrustedFolders`).
+/// Checks that only this user and root can change a file or a folder (`TrustedFolders`).
 package enum TrustedPath {
-    /// Throws `.notPermitted`, and says which folder is to be changed and how. A path that does not exist yet is
-    /// checked as far as it does.
-    /// - Parameter purpose: Names the path in the message, for example "the state folder".
+    /// Throws `.notPermitted` with the folder to change and how. A path that does not exist yet is checked as far as it
+    /// does.
+    /// - Parameter purpose: names the path in the message, for example "the state folder".
     package static func require(_ path: String, as purpose: String) throws(UbiquityError) {
         let full = try AbsolutePath.resolved(path)
         let found = try describing("check who may change it", at: path) {

@@ -3,14 +3,14 @@ import NIOCore
 import UbiquityControl
 import UbiquityCore
 
-/// A request whose body is not the message that the route takes: the answer is 400, or 413 for a body that is too long.
+/// A request whose body is not the message of the route. The answer is 400, or 413 for a body that is too long.
 struct UnreadableRequest: Error {
     var cause: UbiquityError
 
     var status: HTTPResponse.Status { cause.code == .tooLarge ? .contentTooLarge : .badRequest }
 }
 
-/// Answers requests for unknown paths and methods in the form of all other failures.
+/// Answers requests for unknown paths and methods in the same form as all other failures.
 struct UnknownRoutes: RouterMiddleware {
     typealias Context = BasicRequestContext
 

@@ -3,37 +3,37 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityVFS
 
-/// What a person has written down for all mounts and clouds of theirs: lines "name = value" in
-/// `$XDG_CONFIG_HOME/ubiquity/config` (else `~/.config/ubiquity/config`). A line that begins with "#" is a remark.
+/// The user's settings for all their mounts and clouds: lines "name = value" in `$XDG_CONFIG_HOME/ubiquity/config`
+/// (else `~/.config/ubiquity/config`). A line that begins with "#" is a comment.
 package struct UserConfiguration: Hashable, Sendable {
-    /// Bytes of the file.
+    /// Largest file in bytes.
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
     private static let quota = "quota"
     private static let keep = "keep"
     private static let keepVersions = "keep-versions"
     private static let trustSuid = "trust-suid"
-    /// Days: a hundred years.
+    /// In days: a hundred years.
     package static let longestKeep = 36_525.0
 
-    /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
+    /// Lists that lines can extend; each has a `.standard` setting that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize", "noatime-reader"]
 
     /// The names of all settings.
     static let settings = lists + lists.map { $0 + ".standard" }
         + ["merge.EXTENSION", quota, keep, keepVersions, trustSuid]
 
-    /// Of a name that stands several times, all in order.
+    /// All values of each name, in order.
     private var values: [String: [String]] = [:]
-    /// Lines that are not understood, which change nothing, each with its number and why.
+    /// Lines that were ignored because they are not understood, each with its number and the reason.
     package private(set) var complaints: [String] = []
 
     package static func path() throws(UbiquityError) -> String {
         try DeviceFolder.base("XDG_CONFIG_HOME", inHome: ".config") + "/ubiquity/config"
     }
 
-    /// As it is now; empty if there is none. It names commands to run: throws `.notPermitted` if another user may
-    /// change it.
+    /// The present configuration; empty if there is no file. It names commands to run: throws `.notPermitted` if
+    /// another user may change it.
     package static func load() throws(UbiquityError) -> UserConfiguration { try load(from: path()) }
 
     static func load(from path: String) throws(UbiquityError) -> UserConfiguration {
@@ -53,7 +53,7 @@ package struct UserConfiguration: Hashable, Sendable {
             if let why = Self.complaint(about: name, value) {
                 complaints.append("line \(number + 1): \(why)")
             } else if let value {
-                // Extensions are compared without their case.
+                // Extensions are compared without case.
                 let name = name.hasPrefix(Self.mergePrefix) ? name.lowercased() : name
                 values[name, default: []].append(value)
             }
@@ -90,8 +90,8 @@ package struct UserConfiguration: Hashable, Sendable {
         return String(text)
     }
 
-    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none. The case of the extension is of
-    /// no account.
+    /// The command of `merge.EXTENSION` for a file name; nil if there is none. The case of the extension does not
+    /// matter.
     package func mergeCommand(for name: ItemName) -> String? {
         let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self).lowercased()
         guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix]?.last, !command.isEmpty else {
@@ -100,13 +100,13 @@ package struct UserConfiguration: Hashable, Sendable {
         return command
     }
 
-    /// `quota = SIZE`: what each account of the clouds that this user runs may use, in bytes; nil: nothing is said.
+    /// `quota = SIZE`: quota in bytes of each account of the clouds that this user runs; nil if not set.
     package var quotaBytes: Int64? { values[Self.quota]?.last.flatMap { try? ByteSize.parse($0) } }
 
-    /// `keep = DAYS`: how long the clouds that this user runs keep what nobody sees any more; nil: nothing is said.
+    /// `keep = DAYS`: how long the clouds that this user runs keep deleted items and old versions; nil if not set.
     package var keptDays: Double? { values[Self.keep]?.last.flatMap(Self.days) }
 
-    /// `keep-versions = N`: how many earlier versions of one file they keep; nil: nothing is said.
+    /// `keep-versions = N`: how many earlier versions of one file they keep; nil if not set.
     package var keptVersions: Int? { values[Self.keepVersions]?.last.flatMap(Self.versions) }
 
     /// `trust-suid = yes`: mounts accept set-user-id and set-group-id bits that other devices set.
@@ -120,17 +120,17 @@ package struct UserConfiguration: Hashable, Sendable {
 
     package var hasMergeCommands: Bool { values.keys.contains { $0.hasPrefix(Self.mergePrefix) } }
 
-    /// `ignore = PATTERN` adds a line to the standard list (one with "!" takes something back); `ignore.standard = no`
-    /// leaves the standard list out.
+    /// `ignore = PATTERN` adds a line to the standard list (a pattern with "!" excludes again); `ignore.standard = no`
+    /// omits the standard list.
     package var ignoring: IgnoreRules { IgnoreRules(standard("ignore", IgnoreRules.standardLines)) }
 
-    /// `package = EXTENSION` adds to the standard list of packages; `package.standard = no` leaves that out.
+    /// `package = EXTENSION` adds to the standard list of packages; `package.standard = no` omits that list.
     package var packages: PackageRules {
         PackageRules(extensions: standard("package", PackageRules.standardExtensions))
     }
 
-    /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` takes one
-    /// out of it; `no-materialize.standard = no` leaves that out.
+    /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` removes one;
+    /// `no-materialize.standard = no` omits that list.
     package var backgroundReaders: [String] { programs("no-materialize", BackgroundReaders.standardNames) }
 
     /// `noatime-reader = NAME` adds to the programs that may download what they open with O_NOATIME, `!NAME` removes

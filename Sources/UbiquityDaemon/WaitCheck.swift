@@ -5,23 +5,23 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Whether a wait is over. It remembers the last item that was not as wanted and asks that one first, so that waiting
-/// for a large folder does not mean walking it after each change.
+/// Checks whether a wait is over. It remembers the last item that failed the check and tests that one first, so that
+/// waiting for a large folder does not walk it after each change.
 final class WaitCheck: Sendable {
     let wanted: WaitRequest
     private let parts: MountParts
     private let tops: [ItemKey]
     private let missing = Lock<ItemKey?>(nil)
-    /// The place in the order of changes of one that is waited for.
+    /// Position, in the order of changes, of a change that the wait is for.
     private let pending = Lock<Int64?>(nil)
-    /// The same of a held deletion, and up to where there was none.
+    /// The same for a deletion on hold, and the position up to which none was found.
     private let held = Lock((found: Int64?.none, searched: Int64(0)))
 
-    /// How often the rest of an item was ended.
+    /// How often the pause of an item was ended.
     private let endedRests = Lock<[ItemKey: Int]>([:])
 
-    /// An item's rest ends so often in one wait: an earlier change may be on its way when the wait begins, and the item
-    /// rests anew when that has arrived.
+    /// How often one wait ends an item's pause: an earlier change may be uploading when the wait begins, and the item
+    /// pauses again when that is done.
     private static let restsEnded = 2
     /// Dirty items read at a time.
     private static let pageSize = 500
@@ -40,8 +40,8 @@ final class WaitCheck: Sendable {
         return try !wanted.idle || parts.engine.summary().isIdle
     }
 
-    /// What is waited for goes up now, also if it changes so often that it rests. What goes on being changed meanwhile
-    /// is slowed down as ever.
+    /// Uploads the awaited changes now, also of items that pause because they change often. Items that keep changing
+    /// meanwhile are throttled as usual.
     func endRests() throws {
         guard wanted.uploaded || wanted.idle else { return }
         let counts = endedRests.withLock { $0 }
@@ -53,13 +53,13 @@ final class WaitCheck: Sendable {
         if !keys.isEmpty { parts.engine.endRests(of: keys) }
     }
 
-    /// Whether what is waited for needs somebody's decision first.
+    /// Whether the wait depends on a decision by the user.
     func isHeldBack() throws -> Bool {
         guard wanted.uploaded || wanted.idle, parts.engine.heldDeletions > 0 else { return false }
         return try isWholeMount || parts.index.read(isWaitingForHeldOnes)
     }
 
-    /// Whether what is waited for needs room on the disk first. A wait for that would last until somebody makes room.
+    /// Whether the wait needs disk space first. It would last until the user frees space.
     func lacksRoom() throws -> Bool {
         if wanted.idle, try parts.engine.summary().lacksRoom { return true }
         guard wanted.downloaded, let key = missing.withLock({ $0 }) else { return false }
@@ -92,7 +92,7 @@ final class WaitCheck: Sendable {
         }
     }
 
-    /// Those of which it is waited for that their changes go up.
+    /// The keys of the rows whose uploads the wait is for.
     func concerned(_ rows: [ItemRow]) throws -> Set<ItemKey> {
         guard !isWholeMount else { return Set(rows.map(\.key)) }
         return try parts.index.read { reader in
@@ -101,7 +101,7 @@ final class WaitCheck: Sendable {
         }
     }
 
-    /// The first files whose newest content is not here and is waited for.
+    /// The first awaited files whose newest content is not on this device.
     func missingContents(limit: Int) throws -> [(key: ItemKey, path: String)] {
         var found = [(key: ItemKey, path: String)]()
         for top in tops.isEmpty ? [.root] : tops {

@@ -1,14 +1,14 @@
 import UbiquityCore
 import UbiquityIndex
 
-/// Which changes are of what is waited for, as the index has it at one moment.
+/// Decides which changes belong to the awaited items, by the index at one moment.
 ///
-/// What was deleted in a folder, or moved out of it, is a change of that folder too, while the cloud has not heard of
-/// it: there it still lies in it. Of thousands of files deleted in one folder the way up is gone once.
+/// A deletion from a folder, or a move out of it, is a change of that folder too until the cloud has it, because in the
+/// cloud the item is still there. For thousands of files deleted from one folder, the walk up the tree is made once.
 struct WaitScope {
     private let tops: [ItemKey]
     private let reader: IndexReader
-    /// Whether the cloud has a folder in what is waited for.
+    /// Whether the cloud has a folder among the awaited items.
     private var known: [ItemID: Bool] = [:]
 
     init(tops: [ItemKey], reader: IndexReader) {

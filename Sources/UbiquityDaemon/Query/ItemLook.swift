@@ -4,14 +4,14 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquityVFS
 
-/// Looks items up for queries and for `status`: the values are those of the attributes `user.ubiquity.*`, made by the
-/// same code. No content is looked at, nothing is asked of the cloud.
+/// Looks items up for queries and for `status`. The values are those of the attributes `user.ubiquity.*`, made by the
+/// same code. It reads no content and does not ask the cloud.
 struct ItemLook: Sendable {
     let index: ItemIndex
     let engine: SyncEngine
     let container: ContainerID
 
-    /// - Parameter row: what stands at the path (of a hard link, what it leads to).
+    /// - Parameter row: the item at the path (for a hard link, the file it leads to).
     func facts(of row: ItemRow, _ reader: IndexReader) throws -> ItemFacts {
         let remote = try reader.remote(id: row.id), conflicts = try reader.conflictCount(of: row)
         guard row.kind == .directory else {
@@ -36,7 +36,7 @@ struct ItemLook: Sendable {
         case .file: "file"
         case .directory: "directory"
         case .symlink: "symlink"
-        // A name is shown as what it is a name of; this is one whose file has not come yet.
+        // A link is shown as its file; this is one whose file has not arrived yet.
         case .hardLink: "file"
         case .fifo, .socket, .characterDevice, .blockDevice: "special"
         }

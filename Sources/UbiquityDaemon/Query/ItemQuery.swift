@@ -3,21 +3,21 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// A query as it was asked for: which items are its results.
+/// A parsed query: it decides which items are results.
 struct ItemQuery: Sendable {
     let predicate: QueryPredicate
     let scopes: Set<QueryScope>
-    /// Names of the folder it is confined to.
+    /// Names of the folder to which it is confined.
     let folder: [ItemName]
     let isLive: Bool
     let interval: Duration
 
-    /// Seconds in which changes gather, if nothing is said, and the bounds of what can be said.
+    /// In seconds: the default time in which changes gather, and the allowed range.
     private static let usualInterval = 0.25
     private static let intervals = 0.02...60.0
     private static let documents = Array("Documents".utf8)
 
-    /// Throws `.invalid` for a predicate that is none, `.invalidName` for a folder that is none.
+    /// Throws `.invalid` for a malformed predicate, `.invalidName` for a malformed folder.
     init(_ wanted: QueryRequest, now: Double) throws(UbiquityError) {
         predicate = try QueryPredicate(parsing: wanted.predicate, now: now).cheapFirst
         scopes = wanted.scopes.isEmpty ? [.documents, .data] : Set(wanted.scopes)
@@ -28,18 +28,18 @@ struct ItemQuery: Sendable {
         interval = .seconds(min(max(seconds, Self.intervals.lowerBound), Self.intervals.upperBound))
     }
 
-    /// Where to look for results.
+    /// The folder in which to look for results.
     var top: [ItemName] { folder.isEmpty && scopes == [.documents] ? [ItemName(stored: Self.documents)] : folder }
 
-    /// What the query makes of an item; nil if it is no result.
+    /// The item's record; nil if it is no result.
     /// - Parameters:
-    ///   - entry: The item of that name: of a hard link, the link.
-    ///   - path: Names from the top folder.
+    ///   - entry: the item of that name: for a hard link, the link.
+    ///   - path: names from the top folder.
     func record(
         of entry: ItemRow, at path: [ItemName], _ look: ItemLook, _ reader: IndexReader
     ) throws -> MetadataRecord? {
         guard !path.isEmpty, path.starts(with: folder), let row = try reader.named(entry) else { return nil }
-        // What a folder is asked for is in it; a file, or a package, is what is asked for.
+        // For a folder the query means its contents; for a file or a package, the item itself.
         if path == folder, row.kind == .directory, !look.index.isPackage(row) { return nil }
         let isSynced = isInSyncedScope(row, path)
         guard isSynced || scopes.contains(.local) && !row.isPlaceholder else { return nil }
@@ -56,7 +56,7 @@ struct ItemQuery: Sendable {
     }
 }
 
-/// An item that is being looked at; what costs more than its row is looked up when it is asked for.
+/// An item under examination. Facts beyond its row are looked up on demand.
 private final class Candidate {
     private let entry: ItemRow
     private let row: ItemRow

@@ -4,11 +4,11 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-/// Tells live queries what changes: the index's commits as they happen, transfers by a look a few times a second, and
+/// Notifies live queries of changes: of commits as they happen, of transfers by polling a few times a second. Polls
 /// only while there are queries.
 final class QueryPump: Sendable {
     private static let interval = Duration.milliseconds(250)
-    /// Between two looks for a query: an idle machine should sleep.
+    /// Interval of polling for a query: an idle machine should sleep.
     private static let idleInterval = Duration.seconds(1)
 
     private struct Seen: Sendable {
@@ -17,7 +17,7 @@ final class QueryPump: Sendable {
         /// The errors, without the times of the next attempts.
         var failures: [ItemKey: [TransferDirection: UbiquityError]] = [:]
 
-        /// What is not the same in both.
+        /// The items that differ.
         func difference(from other: Seen) -> Set<ItemKey> {
             let keys = [self, other].reduce(into: Set<ItemKey>()) { keys, seen in
                 keys.formUnion(seen.uploads.keys)
@@ -41,7 +41,7 @@ final class QueryPump: Sendable {
         }
     }
 
-    /// Until the task is cancelled. A look that fails is made up for by the next, which compares with the same.
+    /// Polls until the task is cancelled. After a failed poll the next one compares with the same state.
     func run() async throws {
         var seen = Seen()
         var isFailing = false
@@ -58,7 +58,7 @@ final class QueryPump: Sendable {
                 isFailing = false
             } catch {
                 try Task.checkCancellation()
-                // Said once, not four times a second.
+                // Logged once, not four times a second.
                 if !isFailing { note(error) }
                 isFailing = true
             }

@@ -4,12 +4,12 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-// The route of queries. Results are read and sent a page at a time, each when the one before has been written; so
-// neither a long list nor a slow reader fills memory.
+// The route of queries. Results are read and sent a page at a time, each after the previous one was written. So neither
+// a long list nor a slow reader fills memory.
 extension ControlRoutes {
-    /// Threads that read the index for queries: of their own, so that a long list does not hold up others.
+    /// Threads that read the index for queries: their own, so that a long list does not delay other work.
     private static let pool = BlockingPool(name: "queries", threads: 2)
-    /// Pages without a result after which a sign of life is sent, by which a reader that has gone is noticed.
+    /// Pages without a result after which a heartbeat is sent, to notice a reader that has gone.
     private static let silentPages = 20
 
     func query(_ request: Request) async throws -> Response {
@@ -18,7 +18,7 @@ extension ControlRoutes {
             let query = try ItemQuery(wanted, now: controller.seconds(controller.parts.timekeeper.now()))
             try await checkFolder(wanted.folder ?? "")
             let run = QueryRun(query, controller.parts.look)
-            // Before the first look: what changes from here on is told.
+            // Before the first look: changes from here on are reported.
             let live = query.isLive ? controller.queries.watch() : nil
             if query.isLive, live == nil { throw UbiquityError(.tooManyRequests, "too many live queries") }
             let body = ResponseBody { writer in
@@ -34,7 +34,7 @@ extension ControlRoutes {
         }
     }
 
-    /// Throws `.notFound` while the answer can still say so.
+    /// Throws `.notFound` while the answer can still report it.
     private func checkFolder(_ path: String) async throws {
         guard !path.isEmpty else { return }
         do {
@@ -61,7 +61,7 @@ extension ControlRoutes {
         try await write(end, &writer)
     }
 
-    /// Until the mount ends, or the reader has gone.
+    /// Sends updates until the mount ends or the reader has gone.
     private static func update(
         _ run: QueryRun, _ watcher: QueryWatcher, _ interval: Duration, _ writer: inout any ResponseBodyWriter
     ) async throws {
@@ -96,7 +96,7 @@ extension ControlRoutes {
         }
     }
 
-    /// In as many messages as it takes; what is gone first.
+    /// The changes in as many messages as needed, removals first.
     private static func news(_ kind: QueryNews.Kind, of changes: QueryRun.Changes) -> [QueryNews] {
         var news = [QueryNews]()
         for part in changes.removed.parts {
@@ -124,7 +124,7 @@ extension ControlRoutes {
 }
 
 extension Array {
-    /// As many in each as go into one message.
+    /// Slices of the size of one message.
     fileprivate var parts: [ArraySlice<Element>] {
         stride(from: 0, to: count, by: QueryNews.maximumItems).map {
             self[$0..<Swift.min($0 + QueryNews.maximumItems, count)]

@@ -3,12 +3,12 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// One query that is being answered. Its calls read the index and block; they are made one after the other.
+/// One running query. Its calls read the index and block; they are made one after the other.
 final class QueryRun: Sendable {
-    /// Items in folders that were moved, looked at for one update; beyond, all is gathered anew.
+    /// Items in moved folders that are examined for one update; beyond that, all results are gathered anew.
     private static let maximumMoved = 10_000
 
-    /// What there is to tell: `added` and `changed` as they are now, and what is a result no more.
+    /// The changes to report: `added` and `changed` with their present values, and the removed results.
     struct Changes: Sendable {
         var added: [MetadataRecord] = []
         var changed: [MetadataRecord] = []
@@ -20,7 +20,7 @@ final class QueryRun: Sendable {
     private struct State {
         var results = LiveResults<ItemID>()
         var walk: QueryWalk?
-        /// The folders among the results. Each has the hash of its last reported state.
+        /// The folders among the results, each with the hash of its last reported state.
         var folders: [ItemID: Int] = [:]
 
         mutating func noteFolder(_ id: ItemID, _ record: MetadataRecord?) {
@@ -40,9 +40,9 @@ final class QueryRun: Sendable {
 
     var count: Int { state.withLock { $0.results.count } }
 
-    // MARK: All
+    // MARK: Gathering
 
-    /// Begins with the first item, again if it has before.
+    /// Starts gathering from the first item, also a second time.
     func beginGathering() throws {
         let walk = try QueryWalk(query, look)
         state.withLock { state in
@@ -51,7 +51,7 @@ final class QueryRun: Sendable {
         }
     }
 
-    /// What the next items tell; nil when all have been looked at.
+    /// The changes from the next page of items; nil when all have been examined.
     func gather() throws -> Changes? {
         guard var walk = state.withLock({ $0.walk }) else { return nil }
         let page = try walk.next()
@@ -75,7 +75,7 @@ final class QueryRun: Sendable {
 
     // MARK: Changes
 
-    /// What a change tells; nil if there is so much to look at that all had better be gathered anew.
+    /// The reportable part of the changes; nil if there are so many that gathering anew is better.
     func update(_ changes: QueryChanges) throws -> Changes? {
         if changes.hasLost { return nil }
         var found = [ItemID: MetadataRecord?]()
@@ -95,14 +95,14 @@ final class QueryRun: Sendable {
         return take(found.map { ($0.key, $0.value) })
     }
 
-    /// - Returns: false if it has too many items.
+    /// - Returns: false if the folder has too many items.
     private func lookThrough(_ folder: ItemKey, _ found: inout [ItemID: MetadataRecord?]) throws -> Bool {
         let (path, isPackage, gone) = try look.index.read { reader in
             let path = try reader.path(of: folder)
             var finder = PackageFinder(reader, look.index)
             let package = try path == nil ? nil : reader.row(key: folder).flatMap { try finder.package(of: $0) }
-            // What is still in a folder that has lost its place has none either, and what is in a package is no result
-            // of its own. The first member is the folder, which is looked at itself.
+            // The contents of a folder without a place have none either, and members of a package are no results. The
+            // first member is the folder itself, which is examined separately.
             let gone = path == nil || package != nil
                 ? try reader.members(of: folder, limit: Self.maximumMoved + 2).dropFirst().map(\.id) : []
             return (path, package != nil, gone)
@@ -117,7 +117,7 @@ final class QueryRun: Sendable {
         return true
     }
 
-    /// Folders whose state follows the changes below them: those that tell something else than before.
+    /// Examines the folders above changed items, whose state depends on them, and adds those whose state differs.
     private func lookAbove(
         _ folders: Set<ItemKey>, _ found: inout [ItemID: MetadataRecord?], _ reader: IndexReader
     ) throws {
@@ -134,8 +134,8 @@ final class QueryRun: Sendable {
         }
     }
 
-    /// Items that have not changed themselves and tell something else now: packages in which something has changed, the
-    /// other names of a file.
+    /// Items with other values though they did not change: packages with changed members, and the other names of a
+    /// file.
     private func others(than changes: QueryChanges, _ reader: IndexReader) throws -> Set<ItemKey> {
         var keys = Set<ItemKey>()
         var finder = PackageFinder(reader, look.index)
@@ -149,7 +149,7 @@ final class QueryRun: Sendable {
         return keys
     }
 
-    /// Nil if it has no place, or lies in a package, or is no result for the query.
+    /// Nil if the item has no place, is in a package, or is no result of the query.
     private func record(of row: ItemRow, _ reader: IndexReader) throws -> MetadataRecord? {
         guard !row.isDeleted, let parent = row.entry?.parent, let path = try reader.path(of: row.key) else {
             return nil

@@ -2,10 +2,10 @@ import UbiquityControl
 import UbiquityCore
 import UbiquityIndex
 
-/// Goes through a tree from its top, a page at a time: folders before what is in them, names in the order of their
-/// bytes. What it holds are some rows for each folder on the way down, however large the tree is.
+/// Walks a tree from its top, a page at a time: folders before their contents, names in byte order. It holds some rows
+/// for each folder on the way down, however large the tree is.
 struct QueryWalk {
-    /// Items looked at in one go.
+    /// Items examined in one go.
     static let pageSize = 500
     /// Children of one folder read at a time.
     private static let childrenPerRead = 200
@@ -21,7 +21,7 @@ struct QueryWalk {
     private let query: ItemQuery
     private let look: ItemLook
     private var levels: [Level] = []
-    /// What is looked at before anything else: the top itself, where it is no folder.
+    /// Examined first: the top itself, if it is not a folder.
     private var first: (row: ItemRow, path: [ItemName])?
 
     init(_ query: ItemQuery, _ look: ItemLook) throws {
@@ -36,14 +36,14 @@ struct QueryWalk {
         }
     }
 
-    /// The walk through one folder, for what was moved with it.
+    /// Walks one folder, for the items moved with it.
     init(_ query: ItemQuery, _ look: ItemLook, folder: ItemKey, path: [ItemName]) {
         self.query = query
         self.look = look
         levels = [Level(folder: folder, path: path)]
     }
 
-    /// An item that was looked at, and its record if it is a result.
+    /// An examined item, and its record if it is a result.
     typealias Found = (id: ItemID, record: MetadataRecord?)
 
     /// The items of the next page; nil at the end.
@@ -73,7 +73,7 @@ struct QueryWalk {
             guard let name = row.entry?.name else { continue }
             let path = levels[top].path + [name]
             found.append((row.id, try query.record(of: row, at: path, look, reader)))
-            // What is in a package is the package's own business.
+            // Members of a package are no results of their own.
             if row.kind == .directory, path.count < Limits.maximumDepth, !look.index.isPackage(row) {
                 levels.append(Level(folder: row.key, path: path))
             }

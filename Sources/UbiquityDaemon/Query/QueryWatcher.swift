@@ -2,16 +2,15 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// What has changed since a live query last looked at it.
+/// The changes since a live query last took them.
 struct QueryChanges: Sendable {
-    /// Items that are to be looked at, by their keys.
+    /// Items to examine, by key.
     var items: [ItemKey: ItemID] = [:]
-    /// Folders whose places have changed, or that have become a package or are none any more: so what is in them has
-    /// another path, or is a result no more.
+    /// Folders that moved, or whose package state changed: their contents have another path or are results no more.
     var movedFolders: Set<ItemKey> = []
     /// Folders with changed items. Their state and the state of the folders above them may have changed.
     var folders: Set<ItemKey> = []
-    /// There were more than are kept: all is to be looked at.
+    /// Whether there were more changes than are kept: everything must be examined.
     var hasLost = false
 
     var isEmpty: Bool { items.isEmpty && !hasLost }
@@ -32,16 +31,16 @@ struct QueryChanges: Sendable {
 }
 
 extension IndexEvent {
-    /// Whether a folder was marked as a package, or the mark changed or taken away.
+    /// Whether the folder's package mark was set, changed or removed.
     fileprivate var isMarkChanged: Bool {
         func mark(_ row: ItemRow?) -> [UInt8]? { row?.xattrs.first { $0.name == PackageRules.mark }?.value }
         return mark(before) != mark(after)
     }
 }
 
-/// Gathers what changes for one live query, until that takes it. What is kept is bounded.
+/// Collects the changes for one live query, until the query takes them. The number kept is bounded.
 final class QueryWatcher: Sendable {
-    /// Changed items kept; beyond, the query gathers its results anew.
+    /// Changed items kept; beyond that, the query gathers its results anew.
     static let maximumItems = 10_000
 
     enum Signal: Sendable {
@@ -51,17 +50,17 @@ final class QueryWatcher: Sendable {
 
     private let changes = Lock(QueryChanges())
     private let source: AsyncStream<Signal>.Continuation
-    /// What there is to do; one sign stands for any number.
+    /// Signals that there is work; one signal stands for any number of changes.
     let signals: AsyncStream<Signal>
 
     init() { (signals, source) = AsyncStream.makeStream(of: Signal.self, bufferingPolicy: .bufferingNewest(1)) }
 
-    /// On the committing thread: it only takes note.
+    /// Runs on the committing thread: it only records.
     func note(_ events: [IndexEvent]) {
         note { changes in for event in events { changes.note(event) } }
     }
 
-    /// Items whose transfers have made progress.
+    /// Records items whose transfers have progressed.
     func note(_ rows: [ItemRow]) {
         note { changes in for row in rows { changes.noteState(of: row) } }
     }
@@ -85,14 +84,14 @@ final class QueryWatcher: Sendable {
         }
     }
 
-    /// A sign of life is no reason to forget a change that waits.
+    /// Sends a heartbeat. The signal buffer holds one, so a waiting change is signalled again.
     func beat() { source.yield(changes.withLock { $0.isEmpty } ? .heartbeat : .changed) }
 
     func close() { source.finish() }
 }
 
-/// A live query's place among those of its mount. It is given up when nobody has it any more: so also when whoever
-/// asked is gone before the answer begins.
+/// A live query's registration at its mount. It ends when the last reference goes, also if the client has gone before
+/// the answer begins.
 final class QueryWatch: Sendable {
     let watcher: QueryWatcher
     private let number: Int
