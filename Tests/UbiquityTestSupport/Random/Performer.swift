@@ -28,11 +28,12 @@ struct Performer {
     func perform(_ action: Action) async throws {
         do { try await attempt(action) } catch is CancellationError { note("gives up") } catch let error as Errno {
             guard error != .EIO else { throw error }
-            note("is told: \(error)")
+            note("gets: \(error)")
         } catch let error as UbiquityError {
             // A disk that is full may say so in SQLite's words.
             guard Self.usual.contains(error.code) || !device.isRunning else { throw error }
-            note("is told: \(error)")
+            // The folder has a random name, and the trace of a seed is always the same.
+            note("gets: \("\(error)".replacing(device.disk.folder, with: ""))")
         }
     }
 
