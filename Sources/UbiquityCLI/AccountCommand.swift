@@ -16,7 +16,7 @@ struct AccountCommand: AsyncParsableCommand {
         func accounts() throws -> Accounts { Accounts(data: try CloudFolder.path(option: folder)) }
     }
 
-    /// A cloud that does not run has an exit code of its own.
+    /// An unreachable cloud has an exit code of its own.
     static func asking<Answer>(_ question: () async throws -> Answer) async throws -> Answer {
         do {
             return try await Progress.showing("asking the cloud …") { _ in try await question() }

@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquityDaemon
 import UbiquitySystem
 
-/// Which device on this machine a command is about.
+/// Selects the device on this machine.
 struct StateOptions: ParsableArguments {
     @Option(
         name: .customLong("state"),
@@ -22,26 +22,27 @@ struct StateOptions: ParsableArguments {
     }
 }
 
-/// The same for commands that find the mount by a path, or take the only one there is.
+/// For commands that find the mount by a path, or use the only mount.
 extension StateOptions {
-    /// The mounts; with a chosen state folder this device's.
+    /// All mounts; if a state folder is chosen, only those of that device.
     func mounts() throws -> [MountTable.Entry] {
         let mounts = try MountFinder.table().containers
         guard let device = try DeviceFolder.chosen(option: folder) else {
-            // Those of other users are none to be asked.
+            // Mounts of other users cannot be asked.
             return mounts.filter { !MountFinder.isForbidden(stateFolder: $0.source) }
         }
         return mounts.filter { Self.isState($0.source, of: device) }
     }
 
-    /// Whether a device is named none of whose containers is mounted, or is to be looked at where it lies.
+    /// Whether the command works on a state folder without a mount: `--state` is given, or the environment names a
+    /// device without mounts.
     func isUnmounted() throws -> Bool {
         if folder != nil { return true }
         return try DeviceFolder.chosen(option: nil) != nil && mounts().isEmpty
     }
 
-    /// The mount that a path is in. Throws `MountUnreachable` if there is none, or not that of the device which
-    /// `--state` names: a path says more than the environment.
+    /// The mount that contains a path. Throws `MountUnreachable` if there is none, or if `--state` names another
+    /// device. A path overrides the environment.
     func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
         let location = try MountFinder.locate(path, by: resolver)
         if let device = try folder.map({ try AbsolutePath.of($0) }), !Self.isState(location.stateFolder, of: device) {
@@ -50,7 +51,7 @@ extension StateOptions {
         return location
     }
 
-    /// The same. Without a path: the mount that the working directory is in, or the only one there is.
+    /// The same. Without a path: the mount that contains the working directory, or the only mount.
     func mount(of path: String?) throws -> PathResolver.Location {
         if let path { return try locate(path) }
         if let here = try mountHere() { return here }
@@ -63,7 +64,7 @@ extension StateOptions {
         return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
     }
 
-    /// The mount that the working directory is in; nil if it is in none, or `--state` names another device.
+    /// The mount that contains the working directory; nil if there is none, or if `--state` names another device.
     func mountHere() throws -> PathResolver.Location? {
         guard var here = try MountFinder.find(".") else { return nil }
         if let device = try folder.map({ try AbsolutePath.of($0) }), !Self.isState(here.stateFolder, of: device) {
@@ -73,7 +74,7 @@ extension StateOptions {
         return here
     }
 
-    /// Says of the device's mounts that they go on as they are with another account than the next mount will use.
+    /// Tells the user that the device's mounts keep the account they were mounted with.
     func tellOfMounts() throws {
         let device = try resolved()
         for mount in try MountFinder.table().containers where Self.isState(mount.source, of: device) {
@@ -82,7 +83,7 @@ extension StateOptions {
         }
     }
 
-    /// Whether a container's state is in the device's folder, however either is written.
+    /// Whether a container's state is in the device's folder, however the paths are written.
     private static func isState(_ state: [UInt8], of device: String) -> Bool {
         guard let state = try? FileSystem.realPath(String(decoding: state, as: UTF8.self)),
             let device = try? FileSystem.realPath(device)

@@ -4,13 +4,13 @@ import UbiquitySystem
 
 /// Shows bytes, rate and remaining time of a mount's transfers on a progress line.
 final class DownloadWatch: Sendable {
-    /// Between two questions to the daemon.
+    /// Interval of asking the daemon.
     private static let interval = Duration.milliseconds(500)
 
     private let hasText = Lock(false)
     private let task: Lock<Task<Void, any Error>?> = Lock(nil)
 
-    /// Starts to ask the daemon for the bytes that remain.
+    /// Starts asking the daemon for the remaining bytes.
     init(
         _ doing: String, _ daemon: DaemonConnection, _ progress: Progress, downloads: Bool = true, uploads: Bool = false
     ) {
@@ -19,7 +19,7 @@ final class DownloadWatch: Sendable {
         let work = Task {
             var transfer = ProgressLine(doing)
             while !Task.isCancelled {
-                // A daemon that does not answer is noticed by the command itself.
+                // The command itself notices a daemon that does not answer.
                 guard let status = try? await daemon.status() else { return }
                 let remaining = (downloads ? status.downloads.bytes : 0) + (uploads ? status.uploads.bytes : 0)
                 transfer.record(remaining: remaining, at: Output.now())
@@ -33,7 +33,7 @@ final class DownloadWatch: Sendable {
         task.withLock { $0 = work }
     }
 
-    /// Whether it has set the line: nothing else should then.
+    /// Whether it has set the progress line; then nothing else should.
     var isShown: Bool { hasText.withLock { $0 } }
 
     func end() { task.withLock { $0 }?.cancel() }

@@ -5,13 +5,13 @@ import UbiquitySystem
 
 /// The exit codes of every command.
 enum ExitStatus {
-    /// The operation failed; one line said what, where and what to do.
+    /// The operation failed; one line named what, where, and the remedy.
     static let failed: Int32 = 1
     static let wrongUsage: Int32 = 2
     /// No mount or no cloud could be reached.
     static let unreachable: Int32 = 3
 
-    /// Says what an error says and ends the process with its code.
+    /// Prints an error and ends the process with its exit code.
     static func end(with error: any Error) -> Never {
         switch error {
         case let code as ExitCode:
@@ -33,8 +33,8 @@ enum ExitStatus {
         }
     }
 
-    /// Help and version are no failures; all else that the parser throws is wrong usage, for which it has a code of
-    /// its own (64, of sysexits.h).
+    /// Help and version are no failures. All other errors of the parser are wrong usage; the parser's own code for that
+    /// is 64 of sysexits.h.
     private static func endAsParserWants(_ error: any Error) -> Never {
         let code = UbiquityCommand.exitCode(for: error)
         let text = UbiquityCommand.fullMessage(for: error)
@@ -51,7 +51,7 @@ enum ExitStatus {
     }
 }
 
-/// What was asked for cannot be told from what the command was given.
+/// The arguments do not determine what to do.
 struct WrongUsage: Error {
     var cause: UbiquityError
 }
@@ -62,6 +62,6 @@ struct CloudUnreachable: Error {
 }
 
 extension UbiquityError {
-    /// Whether it says that the cloud did not answer.
+    /// Whether it means that the cloud did not answer.
     var isAboutCloud: Bool { [.offline, .timedOut].contains(code) }
 }

@@ -1,14 +1,14 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// A command that the person gave, to be run by one of ours.
+/// A command given by the user that `ubiquity` runs.
 enum GivenCommand {
-    /// Exit statuses for a program that is not there and for one that cannot be run, as of the shell and env(1).
+    /// Exit statuses for a missing program and for one that cannot be run, as in the shell and env(1).
     private static let notFound: Int32 = 127
     private static let notRunnable: Int32 = 126
 
-    /// Runs it in the foreground, on a thread of its own, and waits.
-    /// - Returns: its exit status. If it cannot be run, that has been said.
+    /// Runs the command in the foreground, on a thread of its own, and waits.
+    /// - Returns: its exit status. If it cannot be run, the reason has been printed.
     static func run(_ command: [String]) async throws -> Int32 {
         let pool = BlockingPool(name: "command", threads: 1)
         return try await pool.run {

@@ -3,7 +3,7 @@ import Ubiquity
 import UbiquityControl
 import UbiquityCore
 
-/// How much a command that works on many items prints.
+/// How much a command on many items prints.
 struct BulkOptions: ParsableArguments {
     @Flag(name: .shortAndLong, help: "Print a line for each item of a folder, not only a sum.")
     var verbose = false
@@ -20,7 +20,7 @@ struct BulkOptions: ParsableArguments {
 ///
 /// A path that names one item yields one line. A folder yields one sum, or with `--verbose` one line for each item.
 struct ItemAction {
-    /// The address at the daemon.
+    /// The route at the daemon.
     var route: String
     /// "downloading", for the progress line.
     var doing: String
@@ -31,7 +31,8 @@ struct ItemAction {
     /// Whether the remaining bytes of the mount's downloads measure the progress.
     var downloads = false
 
-    /// Carries it out. Ends with exit code 1 if an item failed, and with 3 if nothing was done for want of the cloud.
+    /// Runs the action. Ends with exit code 1 if an item failed, and with 3 if nothing was done because the cloud is
+    /// unreachable.
     func run(paths: [String], _ state: StateOptions, _ output: OutputOptions, _ bulk: BulkOptions) async throws {
         let located = try LocatedPaths(paths, state)
         let results = Results(action: self, asJSON: output.asJSON, bulk: bulk)
@@ -64,7 +65,7 @@ struct ItemAction {
         private var sum = Sum()
 
         private struct Sum {
-            /// The folder on the command line that the results belong to.
+            /// The folder on the command line to which the results belong.
             var folder: String?
             var changed = 0
             var unchanged = 0

@@ -67,7 +67,7 @@ struct ListCommand: AsyncParsableCommand {
         if watch { Output.message("the mount has ended") }
     }
 
-    /// - Returns: false if the daemon ended before it had told all.
+    /// - Returns: false if the daemon ended before it had sent all results.
     private func list(
         _ daemon: DaemonConnection, _ request: QueryRequest, _ shown: ListedItems, _ progress: Progress? = nil
     ) async throws -> Bool {
@@ -81,23 +81,23 @@ struct ListCommand: AsyncParsableCommand {
     }
 }
 
-/// The lines of a listing.
+/// Prints the lines of a listing.
 struct ListedItems {
-    /// One line of a listing that goes on.
+    /// One line of a live listing.
     private struct Line: Encodable {
         /// "found", "gathered" (no item), "added", "changed" or "removed".
         var change: String
         var item: MetadataRecord?
-        /// Where it was before it moved.
+        /// Its path before it moved.
         var oldPath: String?
-        /// Of an item that is gone.
+        /// For a removed item.
         var itemID: String?
     }
 
     private let items: [LocatedPaths.Item]
     private let asJSON: Bool
     private let isLive: Bool
-    /// Where items were last, so that one that is gone can be named.
+    /// The last path of each item, to name a removed one.
     private let paths = Lock([String: String]())
 
     init(path: String?, location: PathResolver.Location, asJSON: Bool, isLive: Bool) {
@@ -108,7 +108,7 @@ struct ListedItems {
 
     func show(_ news: QueryNews) throws {
         let isFirst = news.kind == .items
-        // What moved while it was listed stands where it was met first: a line that is written stays.
+        // An item that moved during the listing stays where it was found first: a printed line stays.
         if isLive {
             for id in news.removed ?? [] { try showRemoved(id) }
             for record in news.changed ?? [] { try show(record, "changed", mark: "~ ") }

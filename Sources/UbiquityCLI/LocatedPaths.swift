@@ -3,10 +3,10 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// The paths of a command line, by the mount they are in.
+/// The paths of a command line, grouped by mount.
 struct LocatedPaths {
     struct Item {
-        /// As it was written on the command line.
+        /// As typed on the command line.
         var typed: String
         var location: PathResolver.Location
 
@@ -15,13 +15,13 @@ struct LocatedPaths {
 
     /// Each mount's state folder with its items, in the order of the command line.
     private(set) var mounts: [(stateFolder: String, items: [Item])] = []
-    /// Those that are in no mounted container, or not in one of the device.
+    /// Paths outside the device's mounted containers.
     private(set) var elsewhere: [ItemResult] = []
 
-    /// - Parameter needsAll: whether one path that is elsewhere spoils the command.
-    /// - Throws: `MountUnreachable` if one or, unless `needsAll`, each of them is elsewhere.
+    /// - Parameter needsAll: whether one path outside fails the whole command.
+    /// - Throws: `MountUnreachable` if one path or, unless `needsAll`, every path is outside.
     init(_ paths: [String], _ state: StateOptions, needsAll: Bool = false) throws {
-        // One for all: each daemon is asked once whether it answers.
+        // One resolver for all paths: it asks each daemon once whether it answers.
         let resolver = MountFinder.resolver(try MountFinder.table())
         var first: MountUnreachable?
         for path in paths {
@@ -43,14 +43,14 @@ struct LocatedPaths {
         if mounts.isEmpty, let first { throw first }
     }
 
-    /// Asks the daemon of each mount in turn.
+    /// Calls `body` for each mount in turn.
     func forEachMount(_ body: (DaemonConnection, [Item]) async throws -> Void) async throws {
         for mount in mounts {
             try await Daemon.connected(to: mount.stateFolder) { try await body($0, mount.items) }
         }
     }
 
-    /// A path that a daemon tells of, as the user would write it: in terms of what was typed, if it is that or below.
+    /// A daemon's path as the user would write it: in terms of a typed path that equals or contains it.
     static func shown(_ path: String, among items: [Item]) -> String {
         guard let best = item(of: path, among: items) else { return path }
         var rest = String(decoding: path.utf8.dropFirst(best.relativePath.utf8.count), as: UTF8.self)
@@ -58,7 +58,7 @@ struct LocatedPaths {
         return rest.isEmpty ? best.typed : Path.join(best.typed, rest)
     }
 
-    /// The innermost item of the command line that a path is, or is below.
+    /// The innermost item of the command line that equals or contains a path.
     static func item(of path: String, among items: [Item]) -> Item? {
         var best: Item?
         for item in items where contains(item.relativePath, path) {
@@ -75,7 +75,7 @@ struct LocatedPaths {
     }
 }
 
-/// Connections that are closed whatever happens.
+/// Connections that are closed on every exit.
 enum Daemon {
     static func connected<Value>(
         to stateFolder: String, _ body: (DaemonConnection) async throws -> Value

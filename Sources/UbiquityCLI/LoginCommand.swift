@@ -30,7 +30,7 @@ struct LoginCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard ContainerID(account) != nil else { throw ValidationError("--account: \(ContainerID.rules)") }
-        // An address that is none fails in `run`.
+        // A malformed address fails in `run`.
         guard !insecure, (try? SignIn.isExposed(url: url)) == true else { return }
         throw ValidationError(
             "\(Output.shown(url)) has no TLS: everybody on the way could read the token and all contents. Use "
@@ -56,7 +56,7 @@ struct LoginCommand: AsyncParsableCommand {
         try state.tellOfMounts()
     }
 
-    /// They are kept with the sign-in: the file may go.
+    /// The certificates are stored with the sign-in: the file is not needed afterwards.
     private func certificates(_ path: String) throws(UbiquityError) -> String {
         guard let bytes = try SmallFile.read(path, limit: SignIn.maximumCertificates) else {
             throw UbiquityError(.notFound, "no such file", at: path)

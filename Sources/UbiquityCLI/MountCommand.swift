@@ -105,7 +105,7 @@ struct MountCommand: AsyncParsableCommand {
         Output.message("mounted container \(settings.container) on \(settings.mountPoint): \(account)")
     }
 
-    /// The state of a container in another would wait for itself sooner or later.
+    /// A container whose state is in another container would sooner or later wait for itself.
     private func stateFolder() throws -> String {
         let folder = try state.resolved()
         guard let container = try MountFinder.find(folder) else { return folder }
@@ -117,7 +117,7 @@ struct MountCommand: AsyncParsableCommand {
 
     private func settings() throws -> MountSettings {
         let folder = try stateFolder()
-        // A daemon gets limits that were checked, or defaults.
+        // A daemon gets checked limits, or defaults.
         if !report {
             let limits = try SizeLimits(stateFolder: folder)
             do throws(UbiquityError) { try limits.require(cacheLimit: cacheLimit, diskFloor: diskFloor) } catch {

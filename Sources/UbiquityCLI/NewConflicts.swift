@@ -4,10 +4,10 @@ import UbiquitySystem
 
 /// Announces conflicts that appeared since the last interactive command, one line for each mount.
 enum NewConflicts {
-    /// Name of the file while it is shown.
+    /// Name of the file while it is being printed.
     private static let shownName = ConflictNotices.fileName + ".shown"
 
-    /// Does nothing unless a person reads the output. A notice that cannot be read is no reason to fail.
+    /// Does nothing unless a user reads the output. An unreadable notice must not fail the command.
     static func show() {
         guard isInteractive, let mounts = try? MountFinder.table().containers else { return }
         for mount in mounts where !MountFinder.isForbidden(stateFolder: mount.source) {

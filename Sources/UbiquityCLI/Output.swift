@@ -2,24 +2,25 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Results go to standard output, messages to standard error.
+/// Prints results to standard output and messages to standard error.
 enum Output {
-    /// One line of a result. Whatever it contains, it stays one line and commands the terminal to colours at most.
+    /// Prints one line of a result. Whatever it contains, it stays one line, and the only terminal sequences in it are
+    /// colours.
     static func line(_ text: String) {
         ProcessHost.write(PlainText.escaped(text, keeping: TerminalStyle.sequences) + "\n", to: 1)
     }
 
-    /// One line of JSON. The encoder escapes control characters; marks of direction and the like are left.
+    /// Prints one line of JSON. The encoder escapes control characters but not direction marks and the like.
     private static func jsonLine(_ bytes: [UInt8], to descriptor: Int32 = 1) {
         ProcessHost.write(PlainText.escapedJSON(String(decoding: bytes, as: UTF8.self)) + "\n", to: descriptor)
     }
 
-    /// A page of several lines, for example a help text.
+    /// Prints several lines, for example a help text.
     static func page(_ text: String, to descriptor: Int32 = 1) {
         ProcessHost.write(PlainText.escapedLines(text) + "\n", to: descriptor)
     }
 
-    /// A text from outside on one line. Nothing in it can command the terminal.
+    /// Foreign text on one line, without terminal sequences.
     static func shown(_ text: String) -> String { PlainText.escaped(text) }
 
     /// One result as JSON on one line.
@@ -36,29 +37,29 @@ enum Output {
 
     private struct Failure: Encodable {
         var error: ControlFailure
-        /// The path on the command line, or below it, that failed; nil if the command as a whole did.
+        /// The failed path on the command line, or below it; nil if the whole command failed.
         var path: String?
     }
 
-    /// A message for people, in the form of every Unix command.
+    /// Prints a message for the user, in the form usual for Unix commands.
     static func message(_ text: String) {
         if isJSON { return jsonMessage(Message(message: text)) }
         ProcessHost.write("ubiquity: \(shown(text))\n", to: 2)
     }
 
-    /// An error, with the path that it is about if the command goes on with others.
+    /// Prints an error, with its path if the command continues with others.
     static func error(_ error: UbiquityError, about path: String? = nil) {
         if isJSON { return jsonMessage(Failure(error: ControlFailure(error), path: path)) }
         message((path.map { "\($0): " } ?? "") + error.description)
     }
 
     private static func jsonMessage(_ value: some Encodable) {
-        // Texts and numbers always have a form in JSON.
+        // Texts and numbers can always be encoded as JSON.
         guard let bytes = try? ControlCodec.encode(value) else { return }
         jsonLine(bytes, to: 2)
     }
 
-    /// Messages that are one list: a screenful of them.
+    /// Prints a list of messages, at most a screenful.
     static func messages(_ lines: [String]) {
         for line in lines.prefix(longestList) { message(line) }
         if lines.count > longestList { message("… and more; 'ubiquity status' shows them") }
@@ -74,7 +75,7 @@ enum Output {
         count(total.items, "item") + (total.bytes > 0 ? ", \(ByteSize.text(total.bytes))" : "")
     }
 
-    /// How long ago a moment was: "just now", "5 min ago".
+    /// The time since a moment: "just now", "5 min ago".
     static func ago(_ moment: Double, now: Double) -> String {
         let seconds = max(0, now - moment)
         switch seconds {

@@ -1,12 +1,12 @@
 import UbiquityControl
 import UbiquitySystem
 
-/// A line on the terminal that says what is being waited for; only when standard error is one, and only once the wait
-/// has been long enough for a person to wonder.
+/// A line on the terminal that names what the command waits for. Shown only if standard error is a terminal, and only
+/// after a noticeable wait.
 final class Progress: Sendable {
-    /// Below this a wait is no wait.
+    /// A shorter wait shows no line.
     static let patience = Duration.milliseconds(150)
-    /// Between two states of the line.
+    /// Interval of updates.
     static let interval = Duration.milliseconds(200)
 
     private let text: Lock<String>
@@ -14,10 +14,10 @@ final class Progress: Sendable {
 
     private init(_ text: String) { self.text = Lock(text) }
 
-    /// Replaces what the line says.
+    /// Replaces the line's text.
     func update(_ text: String) { self.text.withLock { $0 = text } }
 
-    /// Takes the line away, so that something else can be written; it comes back with the next tick.
+    /// Removes the line before other output; the next tick shows it again.
     func clear() {
         let wasShown = isShown.withLock { shown in
             defer { shown = false }
@@ -26,7 +26,7 @@ final class Progress: Sendable {
         if wasShown { ProcessHost.write("\r\u{1B}[K", to: 2) }
     }
 
-    /// Does the work and shows `text` meanwhile.
+    /// Runs `work` and shows `text` meanwhile.
     static func showing<Value>(
         _ text: String, unless isQuiet: Bool = false, during work: (Progress) async throws -> Value
     ) async throws -> Value {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import UbiquityDaemon
 
-/// Not for people: `scripts/documents` writes the reference pages from this.
+/// Internal: `scripts/documents` writes the reference pages from its output.
 struct ReferenceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reference",

@@ -23,8 +23,8 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // This process stays, marked, above all that the command starts: the mark is found there even where a program
-        // drops its own environment, and before it has begun.
+        // This process stays and carries the mark, as the ancestor of all processes that the command starts. The mark
+        // is found here even if a program drops its environment, and before the program has begun.
         let mark = ProcessMark.downloadsNothing
         if !mark.isOnHere {
             try describing("start anew") { () throws(Errno) in try ForegroundProcess.restart(with: mark.variable, "1") }

@@ -2,13 +2,13 @@ import Ubiquity
 import UbiquityCore
 import UbiquitySystem
 
-/// Prints paths of a mount so that they can be given to the next command: relative to the working directory.
+/// Prints paths of a mount so that the next command accepts them: relative to the working directory.
 struct ShownPaths {
     private let mountPoint: String
-    /// The working directory; empty if it is gone.
+    /// The working directory; empty if it was removed.
     private let folder: String
 
-    /// - Parameter mountPoint: Absolute and without symlinks.
+    /// - Parameter mountPoint: absolute and without symlinks.
     init(mountPoint: [UInt8]) {
         self.mountPoint = String(decoding: mountPoint, as: UTF8.self)
         folder = String(decoding: (try? ProcessHost.workingDirectory()) ?? [], as: UTF8.self)
@@ -16,8 +16,8 @@ struct ShownPaths {
 
     init(mountPoint: String) { self.init(mountPoint: Array(mountPoint.utf8)) }
 
-    /// - Parameter path: From the mount's root, without a slash in front; the root itself is empty.
-    /// - Returns: The path from the working directory if that is in the mount or above it, else the absolute path.
+    /// - Parameter path: from the mount's root, without a slash in front; the root itself is empty.
+    /// - Returns: the path from the working directory if that is in the mount or above it, else the absolute path.
     func text(_ path: String) -> String {
         let absolute = path.isEmpty ? mountPoint : Path.join(mountPoint, path)
         if absolute == folder { return "." }
@@ -31,7 +31,7 @@ struct ShownPaths {
 }
 
 extension PathResolver.Location {
-    /// Absolute path of an item of the same mount.
+    /// The absolute path of an item of the same mount.
     func place(of path: String) -> String {
         let root = String(decoding: mountPoint, as: UTF8.self)
         return path.isEmpty ? root : Path.join(root, path)

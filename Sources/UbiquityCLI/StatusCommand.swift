@@ -44,9 +44,9 @@ struct StatusCommand: AsyncParsableCommand {
         if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }
     }
 
-    /// All at the same time: of several daemons that do not answer each would take its time after the other.
+    /// Asks all daemons in parallel: several that do not answer would otherwise take their time one after the other.
     /// - Parameter folders: the state folders.
-    /// - Returns: in their order.
+    /// - Returns: answers in their order.
     private static func ask(_ folders: [String]) async -> [Result<MountStatus, any Error>] {
         await withTaskGroup(of: (Int, Result<MountStatus, any Error>).self) { group in
             for (index, folder) in folders.enumerated() {

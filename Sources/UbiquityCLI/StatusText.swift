@@ -1,7 +1,7 @@
 import UbiquityControl
 import UbiquityCore
 
-/// A mount's and an item's state as text for people.
+/// The state of a mount and of an item as text for the user.
 enum StatusText {
     static func lines(of status: MountStatus) -> [String] {
         var lines = ["\(status.mountPoint)  container \(status.container), account \(status.account)"]
@@ -29,7 +29,7 @@ enum StatusText {
         return lines
     }
 
-    /// Items shown of a list; the rest is a number.
+    /// Items shown of a list; the others are counted.
     private static let longestList = 10
 
     private static func list(_ items: [String], omitted: Int = 0) -> [String] {
@@ -54,7 +54,7 @@ enum StatusText {
             + list(conflicts.paths.map { Output.shown(paths.text($0)) }, omitted: more)
     }
 
-    /// Who takes part, who holds what, who waits; nothing if nobody does.
+    /// Clients, granted claims and waiting claims; empty if there are none.
     private static func of(_ coordination: CoordinationStatus) -> [String] {
         var lines = coordination.isStrict ? [field("coordination", "strict: programs wait for each other, too")] : []
         lines += coordination.clients.map { client in
@@ -110,7 +110,7 @@ enum StatusText {
         }
     }
 
-    /// One line: what is here, what is there, size, path, and what else is to be said.
+    /// One line: state here and in the cloud, size, path, and notes.
     static func of(_ item: ItemReport) -> String {
         var notes = [String]()
         if item.isDownloading { notes.append("downloading \(Int(item.percentDownloaded)) %") }

@@ -1,7 +1,7 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Colours and times of results: for a person on a terminal, plain and exact elsewhere.
+/// Colours and times in results: readable on a terminal, plain and exact elsewhere.
 enum TerminalStyle {
     enum Colour: String, CaseIterable {
         case red = "31"
@@ -21,10 +21,10 @@ enum TerminalStyle {
     private static let end = "\u{1B}[0m"
     private static func start(_ colour: Colour) -> String { "\u{1B}[\(colour.rawValue)m" }
 
-    /// All that `coloured` may write; none where there are no colours.
+    /// All sequences that `coloured` may write; empty without colours.
     static let sequences: [String] = hasColours ? Colour.allCases.map(start) + [end] : []
 
-    /// A moment in local time on a terminal, in UTC and ISO 8601 elsewhere.
+    /// A time in local time on a terminal, in UTC and ISO 8601 elsewhere.
     static func time(_ seconds: Double) -> String {
         let time = Timestamp(seconds: seconds)
         return isTerminal ? LocalTime.text(time) : "\(CivilTime.text(seconds: time.seconds))Z"

@@ -23,13 +23,13 @@ struct UbiquityCommand: AsyncParsableCommand {
     static func main() async {
         ProcessHost.ignoreBrokenPipes()
         ProcessHost.setName("ubiquity")
-        // Not for people: the daemon starts itself as this.
+        // Internal: the daemon starts itself with this argument.
         let arguments = Array(ProcessHost.arguments.dropFirst())
         if arguments.first == MountServer.replayArgument {
             ProcessHost.exit(MountServer.replay(Array(arguments.dropFirst())))
         }
         do {
-            // Else they would have other characters in their place, and be other names.
+            // Other bytes would be replaced in the decoded argument, and name another file.
             if let argument = ProcessHost.argumentThatIsNotUTF8 {
                 throw ValidationError("not UTF-8: \(Output.shown(argument))")
             }
@@ -46,7 +46,7 @@ struct UbiquityCommand: AsyncParsableCommand {
         }
     }
 
-    /// Throws `WrongUsage` with the nearest command if the first word is none.
+    /// Throws `WrongUsage` with the nearest command if the first word is not a command.
     private static func suggestCommand(for word: String?) throws {
         guard let word, !word.hasPrefix("-"), word != "help" else { return }
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }

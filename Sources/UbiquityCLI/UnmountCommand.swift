@@ -47,7 +47,7 @@ struct UnmountCommand: AsyncParsableCommand {
         } catch is MountUnreachable where lazy {
             return try clear(location, "the daemon does not answer, and has lost its mount")
         }
-        // Programs that use a mount which was taken away lazily are served until they let go.
+        // After a lazy unmount the daemon serves programs until they close their files.
         if !lazy {
             try await Progress.showing("unmounting …", unless: quiet.isQuiet) { _ in try await waitForEnd(of: folder) }
         }
@@ -75,13 +75,13 @@ struct UnmountCommand: AsyncParsableCommand {
         }
     }
 
-    /// There is nobody to ask: the mount is only taken away.
+    /// No daemon answers: only remove the mount.
     private func clear(_ location: PathResolver.Location, _ why: String) throws {
         try describing("unmount", at: mountPoint) { () throws(Errno) in
             try Unmounting.unmount(location.mountPoint, lazy: true)
         }
         Output.message("\(why); what it had not uploaded is kept and goes up with the next mount")
-        // Whether all was is not known.
+        // Whether everything was uploaded is unknown.
         if waitUploaded { throw ExitCode(ExitStatus.failed) }
     }
 
@@ -93,7 +93,7 @@ struct UnmountCommand: AsyncParsableCommand {
         Output.messages(report.pending.map { "  \(Output.shown($0.path))" })
     }
 
-    /// The daemon answers when the mount is gone; it is at its end when it has given its state folder free.
+    /// Waits for the daemon's end. The daemon answers when the mount is gone, and ends by releasing its state folder.
     private func waitForEnd(of stateFolder: String) async throws {
         let end = ContinuousClock.now + .seconds(Self.endLimit)
         while try ProcessLock.holder(of: Path.join(stateFolder, "lock")) != nil {
@@ -104,6 +104,6 @@ struct UnmountCommand: AsyncParsableCommand {
         }
     }
 
-    /// Seconds a daemon may take to close its index after the mount is gone.
+    /// In seconds: how long a daemon may take to close its index after the mount is gone.
     static let endLimit = 30
 }

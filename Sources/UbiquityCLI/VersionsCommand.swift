@@ -27,7 +27,7 @@ struct VersionsCommand: AsyncParsableCommand {
         if let reason = report.incomplete { Output.message("earlier versions are not listed: \(reason)") }
     }
 
-    /// One line: id, what it is, time, size, device, and what else is to be said.
+    /// One line: id, kind, time, size, device, and notes.
     private static func text(of version: VersionReport) -> String {
         var notes = [String]()
         if !version.isAvailable { notes.append("not uploaded yet") }
@@ -132,14 +132,14 @@ extension PathResolver.Location {
 }
 
 extension Daemon {
-    /// One question to the daemon of a mount, with a line of progress meanwhile.
+    /// Sends one request to the daemon of a mount, with a progress line meanwhile.
     static func asking<Value>(
         _ location: PathResolver.Location, _ text: String, _ question: (DaemonConnection) async throws -> Value
     ) async throws -> Value {
         try await Progress.showing(text) { _ in try await connected(to: location.folder, question) }
     }
 
-    /// The same for one that only the cloud can answer.
+    /// The same for a request that needs the cloud.
     static func askingCloud<Value>(
         _ location: PathResolver.Location, _ text: String, _ question: (DaemonConnection) async throws -> Value
     ) async throws -> Value {
@@ -152,6 +152,6 @@ extension Daemon {
 }
 
 extension String {
-    /// With spaces to a width.
+    /// Padded with spaces to a width.
     func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

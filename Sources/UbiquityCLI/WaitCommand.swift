@@ -28,7 +28,7 @@ struct WaitCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
     @OptionGroup var quiet: QuietOptions
 
-    /// Seconds: three years.
+    /// In seconds: three years.
     static let longestTimeout = 1e8
 
     func validate() throws {
@@ -62,7 +62,7 @@ struct WaitCommand: AsyncParsableCommand {
 }
 
 extension WaitReport {
-    /// Says what is missing, and why; nothing if all is done.
+    /// Prints what is missing, and why; nothing if the wait is done.
     func tell(_ what: String, _ paths: ShownPaths) {
         guard !done else { return }
         let reason = reason.map { ": \($0)" } ?? ""

@@ -1,13 +1,13 @@
 internal import UbiquitySystem
 
-/// The server has as much to do at one time as it may.
+/// The server is at one of its limits.
 struct Overloaded: Error {
     let reason: String
 }
 
-/// Divides an amount among accounts: bytes of requests in memory, or uploads at one time. A request waits until there
-/// is enough for it, first come, first served, and is refused after a while. An account at its limit does not block
-/// other accounts.
+/// Divides an amount among accounts: bytes of requests in memory, or concurrent uploads. A request waits, first come,
+/// first served, until enough is free, and is refused after a while. An account at its limit does not block other
+/// accounts.
 final class AccountBudget: Sendable {
     private struct Waiter {
         let number: UInt64
@@ -21,9 +21,9 @@ final class AccountBudget: Sendable {
         var usedBy: [String: Int] = [:]
         var next: UInt64 = 0
         var waiting: [Waiter] = []
-        /// Requests between their number and their answer.
+        /// Requests that have a number and no decision yet.
         var entering: Set<UInt64> = []
-        /// Those among them that gave up before they waited.
+        /// Those among them that timed out before they began to wait.
         var expired: Set<UInt64> = []
 
         mutating func take(_ amount: Int, _ account: String) {
@@ -38,7 +38,7 @@ final class AccountBudget: Sendable {
     private let refusal: String
     private let state = Lock(State())
 
-    /// - Parameter refusal: The reason that a refused request gets.
+    /// - Parameter refusal: the reason that a refused request gets.
     init(total: Int, perAccount: Int, patience: Duration = ServerLimits.patience, refusal: String) {
         self.total = total
         self.perAccount = perAccount
@@ -46,7 +46,7 @@ final class AccountBudget: Sendable {
         self.refusal = refusal
     }
 
-    /// Runs `body` when so much is free. Throws `Overloaded` or `CancellationError`.
+    /// Runs `body` when the amount is free. Throws `Overloaded` or `CancellationError`.
     func run<R>(_ amount: Int, of account: String, _ body: () async throws -> R) async throws -> R {
         let amount = min(amount, perAccount, total)
         guard await enter(amount, account) else {
@@ -61,7 +61,7 @@ final class AccountBudget: Sendable {
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func enter(_ amount: Int, _ account: String) async -> Bool {
-        // Most requests find enough free and need no clock.
+        // Most requests find enough free and need no timer.
         if enterAtOnce(amount, account) { return true }
         let number = state.withLock { state in
             state.next += 1

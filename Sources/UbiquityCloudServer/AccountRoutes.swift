@@ -3,7 +3,7 @@ import Hummingbird
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Accounts, for the command line on the cloud's own machine.
+/// Account management, for the command line on the cloud's own machine.
 struct AccountRoutes: Sendable {
     let access: CloudAccess
 

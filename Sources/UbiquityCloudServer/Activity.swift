@@ -1,10 +1,10 @@
 internal import UbiquitySystem
 
-/// Who is busy in a server, and whether it is ending.
+/// Counts the active requests of a server, and decides whether it ends.
 ///
-/// A request counts from its first line to the end of its answer, an event stream as long as it is open. The one lock
-/// decides between "it is idle, end it" and "a request has come": whichever takes it first. A request that comes second
-/// is answered that the server is ending, which a client may repeat elsewhere or later.
+/// A request counts from its first line to the end of its answer, an event stream as long as it is open. One lock
+/// decides between an idle end and a new request: the first to take it wins. A request that comes second gets the
+/// answer that the server is ending; a client may repeat it elsewhere or later.
 final class Activity: Sendable {
     private struct State {
         var active = 0
@@ -28,7 +28,7 @@ final class Activity: Sendable {
         }
     }
 
-    /// Tells everyone that the server ends: once, however often it is called.
+    /// Announces the end of the server to all stoppers, once, however often it is called.
     func stop() {
         let stoppers = state.withLock { state -> [@Sendable () -> Void] in
             state.isStopping = true
@@ -38,7 +38,7 @@ final class Activity: Sendable {
         for stopper in stoppers { stopper() }
     }
 
-    /// Stops if nobody has been active for `limit`; else says how long that will take at least.
+    /// Stops if there was no activity for `limit`; else returns the shortest time until that.
     func stopIfIdle(for limit: Duration) -> Duration? {
         let remaining = state.withLock { state -> Duration? in
             guard state.active == 0 else { return limit }
@@ -51,7 +51,7 @@ final class Activity: Sendable {
         return remaining
     }
 
-    /// Calls `action` when the server ends, at once if it is ending already. The answer is for `forget`.
+    /// Calls `action` when the server ends, or at once if it is ending already. Pass the result to `forget`.
     func onStop(_ action: @escaping @Sendable () -> Void) -> Int {
         let token = state.withLock { state -> Int? in
             guard !state.isStopping else { return nil }

@@ -2,13 +2,13 @@ internal import Logging
 internal import NIOCore
 internal import UbiquitySystem
 
-/// Limits the connections of one address, so that one host cannot take all that the server has.
+/// Limits the connections per address, so that one host cannot use up all connections of the server.
 ///
-/// A network of IPv6 counts as one address. Connections through the Unix socket are not counted.
+/// An IPv6 network counts as one address. Connections through the Unix socket are not counted.
 final class AddressLimit: Sendable {
     private struct State {
         var open: [[UInt8]: Int] = [:]
-        /// Addresses that are at their limit and have been logged.
+        /// Addresses at their limit that have been logged.
         var logged: Set<[UInt8]> = []
     }
 
@@ -22,7 +22,7 @@ final class AddressLimit: Sendable {
     }
 
     /// Counts a connection until it closes.
-    /// - Returns: false if its address has as many as it may: then the connection is to be closed.
+    /// - Returns: false if its address is at the limit: then the caller must close the connection.
     func admit(_ channel: any Channel, logger: Logger) -> Bool {
         guard let text = channel.remoteAddress?.ipAddress, let address = InternetAddress(text),
             !(sparesLoopback && address.isLoopback)

@@ -1,14 +1,14 @@
-/// Whether a client takes what it is sent. Asked once for each period of silence that is allowed.
+/// Whether a client reads its answers. Checked once per allowed period of silence.
 struct AnswerProgress {
-    /// Bytes that had been handed to the kernel at the last look.
+    /// Bytes handed to the kernel by the last check.
     private var sent: Int
 
     /// - Parameters:
-    ///   - written: Bytes of answers since the connection began.
-    ///   - waiting: Those of them that the kernel has not taken yet.
+    ///   - written: bytes of answers since the connection began.
+    ///   - waiting: those of them that the kernel has not taken yet.
     init(written: Int, waiting: Int) { sent = written - waiting }
 
-    /// Whether bytes wait and none has left since the last look.
+    /// Whether bytes wait and none was sent since the last check.
     mutating func isStuck(written: Int, waiting: Int) -> Bool {
         let before = sent
         sent = written - waiting

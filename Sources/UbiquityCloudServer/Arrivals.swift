@@ -3,14 +3,14 @@ package import Logging
 package import NIOCore
 internal import UbiquitySystem
 
-/// Connections of one server, from when they are accepted.
+/// All connections of one server, from acceptance on.
 ///
-/// One that comes while the server ends is let go of on its way to whoever would have served it. NIO traps when the
-/// writer of a connection goes before it has been finished (apple/swift-nio issues 2637 and 2813), and nobody closes
-/// the connection. So each is kept until it is closed, and who is not served when the server ends is closed.
+/// A connection accepted while the server ends is dropped before its handler runs. NIO traps when a connection's writer
+/// is released before it is finished (apple/swift-nio issues 2637 and 2813), and nothing closes the connection. So each
+/// connection is kept until it is closed, and those without a handler are closed when the server ends.
 package final class Arrivals: Sendable {
     private struct State {
-        /// Accepted, and not handed to anybody yet.
+        /// Accepted, and without a handler yet.
         var waiting: [ObjectIdentifier: any Channel] = [:]
         var hasEnded = false
     }
@@ -18,7 +18,7 @@ package final class Arrivals: Sendable {
 
     package init() {}
 
-    /// Those who wait to be served.
+    /// Number of connections that wait for their handler.
     var count: Int { state.withLock { $0.waiting.count } }
 
     fileprivate func add(_ value: some ServerChildChannelValue) {
@@ -27,7 +27,7 @@ package final class Arrivals: Sendable {
             if !state.hasEnded { state.waiting[ObjectIdentifier(channel)] = channel }
             return state.hasEnded
         }
-        // A channel that has closed has finished its writer.
+        // A closed channel has finished its writer.
         channel.closeFuture.whenComplete { _ in
             withExtendedLifetime(value) { self.serve(value) }
         }
@@ -38,7 +38,7 @@ package final class Arrivals: Sendable {
         state.withLock { _ = $0.waiting.removeValue(forKey: ObjectIdentifier(value.channel)) }
     }
 
-    /// Nobody is served any more: closes those who wait, and those who come from now on. The server's run has ended.
+    /// Closes the waiting connections, and those that come later. Call it when the server's run has ended.
     package func end() {
         let waiting = state.withLock { state in
             state.hasEnded = true

@@ -5,7 +5,7 @@ internal import UbiquitySystem
 internal import UbiquityWire
 
 extension Request {
-    /// The message in the body. Its length is limited before it is read.
+    /// Decodes the message in the body. Its length is limited before it is read.
     func message<Value: WireValue>(_ type: Value.Type, limit: Int) async throws -> Value {
         let format: WireFormat
         switch header("content-type") {
@@ -23,10 +23,10 @@ extension Request {
         return try await Self.decoding.run { try WireCodec.decode(type, from: bytes, as: format) }
     }
 
-    /// Where large messages are decoded, which takes a while: the cooperative threads go on.
+    /// Threads that decode large messages, so that the cooperative threads stay free.
     private static let decoding = BlockingPool(name: "decoding", threads: ServerLimits.decoders)
 
-    /// The whole body. Throws `DamagedRequest` if it is not what its digest says.
+    /// The whole body. Throws `DamagedRequest` if it does not match its digest.
     func bytes(limit: Int) async throws -> [UInt8] {
         var bytes = [UInt8](), digest = BodyDigest()
         bytes.reserveCapacity(try announcedLength(limit: limit))
@@ -41,7 +41,7 @@ extension Request {
         return bytes
     }
 
-    /// What Content-Length says, zero if nothing; refused before the first byte if it is more than `limit`.
+    /// The value of Content-Length, or zero without one. Throws before the first byte is read if it exceeds `limit`.
     @discardableResult
     func announcedLength(limit: Int) throws -> Int {
         guard let text = header("content-length") else { return 0 }

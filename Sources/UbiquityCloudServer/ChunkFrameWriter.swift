@@ -3,7 +3,7 @@ internal import NIOCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// Writes chunks into an answer's body, each copied once. Small ones go out together.
+/// Writes chunks to an answer's body, each copied once. Small ones are sent together.
 ///
 /// Shared with the closure that receives the chunks, which is called one chunk at a time: hence unchecked.
 final class ChunkFrameWriter: @unchecked Sendable {
@@ -12,7 +12,7 @@ final class ChunkFrameWriter: @unchecked Sendable {
 
     init(_ writer: any ResponseBodyWriter) { self.writer = writer }
 
-    /// Waits while the client takes the chunks more slowly than they come.
+    /// Waits while the client reads more slowly than chunks arrive.
     func write(_ chunk: Chunk) async throws {
         let length = ChunkFrame.headerLength + chunk.bytes.count
         if pending.readableBytes > 0, pending.readableBytes + length > ServerLimits.frameBatchBytes {
@@ -24,7 +24,7 @@ final class ChunkFrameWriter: @unchecked Sendable {
         if pending.readableBytes >= ServerLimits.frameBatchBytes { try await flush() }
     }
 
-    /// Ends the stream with the reason why it cannot go on.
+    /// Ends the stream with an error.
     func fail(_ error: any Error) async throws { pending.writeBytes(try ChunkFrame.failure(error)) }
 
     func finish() async throws {

@@ -1,14 +1,14 @@
 internal import UbiquityCore
 
-/// A `Range` field that cannot be served: answered 416.
+/// A `Range` field that cannot be served: answered with 416.
 struct RefusedRange: Error {
     let reason: String
 }
 
-/// The part of a chunk that a `Range` field asks for: one range of bytes, as RFC 9110 section 14.1.2 writes it.
+/// Parses a `Range` field for a chunk: one range of bytes, as in RFC 9110 section 14.1.2.
 enum ChunkRange {
-    /// - Returns: nil if the field is of another unit, which is to be ignored.
-    /// - Throws: `RefusedRange` for more than one range, one that is malformed, or one beyond the end.
+    /// - Returns: nil if the field has another unit, which is ignored.
+    /// - Throws: `RefusedRange` for several ranges, a malformed one, or one beyond the end.
     static func parse(_ field: String, length: Int) throws -> Range<Int>? {
         guard let equals = field.firstIndex(of: "=") else { throw RefusedRange(reason: "the range has no unit") }
         guard field[..<equals].lowercased() == "bytes" else { return nil }
@@ -33,7 +33,7 @@ enum ChunkRange {
         return range
     }
 
-    /// The number, nil in it for no digits, nil for anything else.
+    /// The number; an inner nil for no digits, an outer nil for anything else.
     private static func number(_ text: Substring) -> Int?? {
         if text.isEmpty { return .some(nil) }
         guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), text.utf8.count <= 12,

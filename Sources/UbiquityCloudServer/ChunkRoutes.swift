@@ -4,7 +4,7 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// Chunks up and down.
+/// Uploads and downloads of chunks.
 struct ChunkRoutes: Sendable {
     let access: CloudAccess
     let departures: Departures
@@ -40,7 +40,8 @@ struct ChunkRoutes: Sendable {
                 try await upload.finish()
             } catch {
                 await upload.keep()
-                // A device sends only what it has hashed: a frame that is not what it says was damaged on its way.
+                // A device sends only chunks that it has hashed: a frame that does not match its id was damaged in
+                // transit.
                 guard request.isProven, (error as? UbiquityError)?.code == .invalid else { throw error }
                 throw DamagedRequest(reason: "\(error)")
             }
@@ -58,7 +59,7 @@ struct ChunkRoutes: Sendable {
                     try await service.fetchChunks(wanted) { try await frames.write($0) }
                 }
             } catch {
-                // The status has gone out as 200: the stream itself says why it ends.
+                // The status 200 has been sent: the stream itself must carry the error.
                 let failure = Failures.told(error)
                 Failures.log(error, status: failure.status, of: request, logger: context.logger)
                 try await frames.fail(failure.error)

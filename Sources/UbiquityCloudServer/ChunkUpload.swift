@@ -2,8 +2,8 @@ internal import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Takes a stream of chunk frames apart and hands the chunks on in batches, so that a request holds one batch in memory
-/// and not its whole body.
+/// Splits a stream of chunk frames and stores the chunks in batches. So a request keeps one batch in memory and not its
+/// whole body.
 struct ChunkUpload {
     private let service: any CloudService
     private var decoder = ChunkFrameDecoder()
@@ -40,12 +40,12 @@ struct ChunkUpload {
         try await pass()
     }
 
-    /// The body has broken off. What came whole is kept, and need not come again.
+    /// Stores the complete chunks of a body that broke off; they need not be sent again.
     mutating func keep() async {
         let chunks = batch
         batch = []
         guard !chunks.isEmpty else { return }
-        // Who sent it has gone; this goes on all the same.
+        // The client has gone; the upload of these chunks continues without it.
         await Task { [service] in try? await service.upload(chunks) }.value
     }
 

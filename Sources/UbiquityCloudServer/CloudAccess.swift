@@ -2,7 +2,7 @@ import Hummingbird
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Who may do what: from a request to the container it is about.
+/// Authorizes requests, and resolves each to its container.
 struct CloudAccess: Sendable {
     let host: CloudHost
     let uploads = AccountBudget(
@@ -11,7 +11,7 @@ struct CloudAccess: Sendable {
         total: ServerLimits.bodyBytes, perAccount: ServerLimits.bodyBytesPerAccount,
         refusal: "the cloud has many large requests")
 
-    /// The container in the request's path, in the account that the request is signed in to.
+    /// The container in the request's path, in the account of its token.
     func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
         try await signedIn(request, context).service
     }
@@ -28,8 +28,8 @@ struct CloudAccess: Sendable {
         return (account, try await host.service(account, container))
     }
 
-    /// Refuses what did not come through the Unix socket.
-    /// - Parameter action: what was to be done, with its verb.
+    /// Throws unless the request came through the Unix socket.
+    /// - Parameter action: the attempted action, with its verb.
     func requireOwner(_ context: CloudContext, to action: String) throws {
         guard context.isLocal else {
             throw UbiquityError(
@@ -46,7 +46,7 @@ struct CloudAccess: Sendable {
         return CloudHost.localAccount
     }
 
-    /// The fields are for the log and for later; what does not parse is refused now rather than relied on then.
+    /// Checks fields that serve the log and later uses. A malformed one is refused now, before anything relies on it.
     private func checkDevice(_ request: Request) throws {
         if let text = request.header("ubiquity-device"), DeviceID(hex: text) == nil {
             throw UbiquityError(.invalid, "Ubiquity-Device is not 32 hexadecimal digits")

@@ -3,7 +3,7 @@ internal import Logging
 internal import NIOCore
 import NIOHTTP1
 
-/// A connection: Hummingbird's HTTP/1.1 with our buffer sizes and our guard.
+/// A connection: Hummingbird's HTTP/1.1 with this server's buffer sizes and guard.
 struct CloudChannel: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 

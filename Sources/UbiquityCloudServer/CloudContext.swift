@@ -4,7 +4,7 @@ internal import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// What a request's context is made from: the connection says whether it came through the Unix socket.
+/// The source of a request's context: whether the connection came through the Unix socket.
 struct CloudContextSource: RequestContextSource {
     let logger: Logger
     let channel: any Channel
@@ -15,9 +15,9 @@ struct CloudContext: RequestContext {
     typealias Source = CloudContextSource
 
     var coreContext: CoreRequestContextStorage
-    /// The connection it came over.
+    /// The request's connection.
     let channel: any Channel
-    /// It came through the Unix socket, which only the cloud's owner can open.
+    /// Whether it came through the Unix socket, which only the cloud's owner can open.
     let isLocal: Bool
 
     init(source: CloudContextSource) {
@@ -31,13 +31,13 @@ extension Request {
     /// A header field by its name in lower case.
     func header(_ name: String) -> String? { headers.first { $0.name.canonicalName == name }?.value }
 
-    /// How the answer is to be written: what the client accepts, else how it wrote itself, else protobuf.
+    /// The format of the answer: the one the client accepts, else that of its own message, else protobuf.
     var answerFormat: WireFormat {
         header("accept").flatMap(WireFormat.init(mediaType:))
             ?? header("content-type").flatMap(WireFormat.init(mediaType:)) ?? .protobuf
     }
 
-    /// The number in the query, or `fallback` if it is not there.
+    /// The number in the query, or `fallback` if it is missing.
     func number(_ name: String, in range: ClosedRange<Int64>, else fallback: Int64) throws -> Int64 {
         guard let text = uri.queryParameters[Substring(name)] else { return fallback }
         guard let number = Int64(text), range.contains(number) else {
@@ -47,7 +47,7 @@ extension Request {
         return number
     }
 
-    /// A number of 64 bits in the query; nil if it is not there.
+    /// A 64-bit number in the query; nil if it is missing.
     func unsigned(_ name: String) throws -> UInt64? {
         guard let text = uri.queryParameters[Substring(name)] else { return nil }
         guard let number = UInt64(text) else { throw UbiquityError(.invalid, "\"\(name)\" is not a number of 64 bits") }

@@ -2,20 +2,20 @@ package import UbiquityCloudStore
 package import UbiquityCore
 package import UbiquityWire
 
-/// What the server serves, as it needs it: a `Cloud`, or what a test puts in its place.
+/// The functions that the server needs: of a `Cloud`, or of a test's substitute.
 package struct CloudHost: Sendable {
     /// The account of requests over the Unix socket that name none.
     package static let localAccount = "local"
 
-    /// The account that a token signs in to. Throws `.signedOut` if there is none.
+    /// The account of a token. Throws `.signedOut` if there is none.
     package var authenticate: @Sendable (_ token: String) async throws -> String
     /// One container of an account.
     package var service: @Sendable (_ account: String, _ container: ContainerID) async throws -> any CloudService
-    /// What an account has. Throws `.notFound`.
+    /// The containers and devices of an account. Throws `.notFound`.
     package var overview: @Sendable (_ account: String) async throws -> AccountOverview
-    /// One container of an account, to look at. Throws `.notFound`.
+    /// Read access to one container of an account. Throws `.notFound`.
     package var browser: @Sendable (_ account: String, _ container: ContainerID) async throws -> any ContainerBrowser
-    /// Makes an account and a token for it. Throws `.alreadyExists`, `.invalidName`.
+    /// Creates an account and its token. Throws `.alreadyExists`, `.invalidName`.
     package var createAccount: @Sendable (_ name: String) async throws -> String
     package var accounts: @Sendable () async throws -> [String]
     /// Throws `.notFound`.

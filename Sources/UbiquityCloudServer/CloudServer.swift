@@ -40,14 +40,15 @@ package final class CloudServer: Sendable {
         responder = router.buildResponder()
     }
 
-    /// Serves until `stop`, until the task is cancelled (which is the same) or, if the configuration says so, until it
-    /// has been idle. To be called once.
+    /// Serves until `stop`, until the task is cancelled (which is the same) or, if configured, until it has been idle.
+    /// Call it once.
     ///
-    /// Ending: nobody can connect, event streams end at once, requests are answered within the configured limit.
+    /// At the end: the server accepts no more connections, event streams end at once, and requests are answered within
+    /// the configured limit.
     /// - Parameter onReady: called for each endpoint with its address (`http://…`, `https://…` or the socket's path),
     ///   when all of them listen.
-    /// - Throws: `.inUse` if an address is taken, `.invalid` for certificates that cannot be read, and what the
-    ///   operating system says.
+    /// - Throws: `.inUse` if an address is taken, `.invalid` for unreadable certificates, and errors of the operating
+    ///   system.
     package func run(onReady: @escaping @Sendable (String) -> Void) async throws {
         let service = Task { try await self.serve(onReady) }
         try await withTaskCancellationHandler {
@@ -78,7 +79,7 @@ package final class CloudServer: Sendable {
         try await serve(listeners, ready, onReady)
     }
 
-    /// What a part of a running server may report.
+    /// The outcome of one part of a running server.
     private enum Event {
         case listenerEnded, overdue, other
     }
@@ -96,7 +97,7 @@ package final class CloudServer: Sendable {
             group.addTask { await self.endWhenStopped(listeners) }
             group.addTask { await self.watchEnding() }
             var open = listeners.count
-            // A failure leaves the loop, and leaving the closure with it cancels all the others.
+            // A failure leaves the loop, and leaving the closure with it cancels all other tasks.
             while open > 0, let event = try await group.next() {
                 if event == .listenerEnded { open -= 1 }
                 if event == .overdue { group.cancelAll() }
@@ -121,7 +122,7 @@ package final class CloudServer: Sendable {
         return .overdue
     }
 
-    /// The time counts from when clients can connect.
+    /// The time counts from the moment at which clients can connect.
     private func stopWhenIdle() async -> Event {
         guard let limit = configuration.endsAfterIdle else { return .other }
         activity.begin()

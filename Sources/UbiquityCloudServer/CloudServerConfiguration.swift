@@ -1,9 +1,9 @@
 internal import UbiquityCore
 
-/// Where and how a cloud answers.
+/// Addresses and limits of a cloud server.
 package struct CloudServerConfiguration: Sendable {
-    /// Where the server listens. TCP requests need a token; requests over a Unix socket without one are the account
-    /// `local`'s, and only they may manage accounts: whoever can open the socket owns the cloud's files anyway.
+    /// Where the server listens. TCP requests need a token. Requests over a Unix socket without a token belong to the
+    /// account `local`, and only they may manage accounts: whoever can open the socket owns the cloud's files anyway.
     package enum Endpoint: Hashable, Sendable {
         /// Port 0 takes a free one.
         case tcp(host: String, port: Int)
@@ -14,12 +14,12 @@ package struct CloudServerConfiguration: Sendable {
     }
 
     package var endpoints: [Endpoint]
-    /// The server ends itself when no request and no stream has been active for this time; nil: never.
+    /// The server ends when no request and no stream was active for this time; nil: never.
     package var endsAfterIdle: Duration?
-    /// Requests that are still being answered this long after the server was told to end are broken off.
+    /// How long requests may continue after the server was asked to end; then they are cancelled.
     package var shutdownLimit: Duration
 
-    /// Connections that one address may have; nil: the standard. Those from this machine are not counted.
+    /// Connections allowed per address; nil for the standard. Those from this machine are not counted.
     package var connectionsPerAddress: Int?
 
     package static let defaultIdleLimit: Duration = .seconds(30)
@@ -37,7 +37,7 @@ package struct CloudServerConfiguration: Sendable {
 }
 
 extension CloudServerConfiguration.Endpoint {
-    /// From "HOST:PORT" or "[IPv6]:PORT", as `--listen` takes it. Throws `.invalid`.
+    /// Parses "HOST:PORT" or "[IPv6]:PORT", as `--listen` takes it. Throws `.invalid`.
     package static func address(_ text: String) throws -> (host: String, port: Int) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
             throw UbiquityError(.invalid, "\"\(text)\" is not HOST:PORT", remedy: "for example 127.0.0.1:7070")

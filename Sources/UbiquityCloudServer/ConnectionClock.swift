@@ -1,9 +1,9 @@
 internal import NIOCore
 
-/// Closes connections whose client is too slow: its header does not come, or it does not read its answer.
+/// Closes connections whose client is too slow: its header does not arrive, or it does not read its answer.
 ///
-/// It stands between the socket (or TLS) and the HTTP parser, where it sees the first byte of a header and every byte
-/// of an answer. A class for one event loop, like every channel handler.
+/// It sits between the socket (or TLS) and the HTTP parser, where it sees the first byte of a header and every byte of
+/// an answer. A class for one event loop, like every channel handler.
 final class ConnectionClock: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -13,7 +13,7 @@ final class ConnectionClock: ChannelDuplexHandler {
     private let headerTime: TimeAmount
     private let answerSilence: TimeAmount
 
-    /// A request's header is complete and its end has not come.
+    /// A request's header is complete and its end has not arrived.
     private var isInRequest = false
     private var header: Scheduled<Void>?
     private var answer: Scheduled<Void>?
@@ -25,7 +25,7 @@ final class ConnectionClock: ChannelDuplexHandler {
         answerSilence = rules.answerSilence
     }
 
-    /// The first header has its time from here on, and a TLS handshake is part of it.
+    /// The time of the first header starts here and includes a TLS handshake.
     func handlerAdded(context: ChannelHandlerContext) { awaitHeader(context: context) }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -48,7 +48,7 @@ final class ConnectionClock: ChannelDuplexHandler {
         header = nil
     }
 
-    /// Called when a request is complete. The next header has its time from its first byte on. (If that byte came
+    /// Called when a request is complete. The time of the next header starts with its first byte. (If that byte came
     /// together with the end of this request, the time of an idle connection counts instead.)
     func requestEnded() { isInRequest = false }
 
@@ -91,7 +91,7 @@ final class ConnectionClock: ChannelDuplexHandler {
         }
     }
 
-    /// A channel that cannot say how much waits has been closed.
+    /// A channel that cannot report its waiting bytes has been closed.
     private func waiting(_ context: ChannelHandlerContext) -> Int {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }

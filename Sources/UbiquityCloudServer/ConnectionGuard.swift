@@ -1,8 +1,8 @@
 internal import NIOCore
 import NIOHTTP1
 
-/// Stands between the HTTP parser and Hummingbird in every connection. It counts, and it refuses what no route should
-/// see: bytes that are not HTTP, bodies that do not come, bodies that go on after the answer.
+/// Sits between the HTTP parser and Hummingbird in every connection. It counts, and it refuses what no route should
+/// see: bytes that are not HTTP, bodies that stall, bodies that continue after the answer.
 ///
 /// A class for one event loop, like every channel handler.
 final class ConnectionGuard: ChannelDuplexHandler {
@@ -17,16 +17,16 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private let silence: TimeAmount
     private let clock: ConnectionClock
 
-    /// A request's head has come and its end has not.
+    /// A request's head has arrived and its end has not.
     private var isReading = false
-    /// Requests whose head has come and whose answer's end has not been written: more than one if a client sends the
-    /// next before it has the answer.
+    /// Requests whose head has arrived and whose answer is not completely written. More than one if a client sends the
+    /// next request before it has the answer.
     private var answersDue = 0
     /// The head of the first of these answers has been written.
     private var hasAnswerBegun = false
-    /// We have answered ourselves and close.
+    /// The guard has answered by itself and closes.
     private var isRefused = false
-    /// Somebody waits for bytes; if not, a body's silence is our own doing.
+    /// A reader waits for bytes; if not, the server itself causes a body's silence.
     private var isReadWanted = false
     private var bodyBegan = NIODeadline.now()
     private var lastByte = NIODeadline.now()
@@ -59,7 +59,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
-    /// Who closes its end while it waits for an answer has gone: no client of ours closes only one half.
+    /// A client that closes its end while it waits for an answer has gone: no client of this cloud closes only one
+    /// half.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event as? ChannelEvent == .inputClosed, answersDue > 0 { return context.close(promise: nil) }
         context.fireUserInboundEventTriggered(event)
@@ -110,7 +111,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // While it lingers, the request has been answered, and that it breaks off is what was waited for.
+        // While the connection lingers, the request has been answered, and its end is expected.
         guard let error = error as? HTTPParserError, !hasAnswerBegun, !isRefused, lingeringBytes == nil else {
             return context.fireErrorCaught(error)
         }
@@ -143,7 +144,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
         if isReading, answersDue == 0 { linger(context: context) }
     }
 
-    /// The answer is out and the request is not in: drops the rest of it, within limits, before it closes.
+    /// Called when the answer is sent and the request is not completely read. Drops the remaining bytes, within limits,
+    /// before it closes.
     private func linger(context: ChannelHandlerContext) {
         lingeringBytes = 0
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -155,7 +157,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     // MARK: Slow bodies
 
-    /// One timer for a connection, and only while there are requests: most are in before it fires.
+    /// Starts one timer per connection, and only while there are requests: most are complete before it fires.
     private func startWatch(context: ChannelHandlerContext) {
         guard watch == nil else { return }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)

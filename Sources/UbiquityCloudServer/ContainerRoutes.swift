@@ -34,7 +34,7 @@ struct ContainerRoutes: Sendable {
         return try await Response(access.service(request, context).snapshot(after: after, limit: limit), for: request)
     }
 
-    /// Which page the query asks for.
+    /// The feed page that the query asks for.
     private func page(_ request: Request) throws -> (after: FeedPoint, limit: Int) {
         let most = Int64(Limits.maximumItemsPerPage)
         return (try point(request), Int(try request.number("limit", in: 1...most, else: most)))
@@ -50,7 +50,7 @@ struct ContainerRoutes: Sendable {
         let (account, service) = try await access.signedIn(request, context)
         let limit = Limits.maximumMessageLength
         let announced = try request.announcedLength(limit: limit)
-        // A body of a length that is not announced may be as long as any.
+        // A body without an announced length may have any length.
         let length = announced == 0 && request.header("transfer-encoding") != nil ? limit : announced
         let commit = { try await service.commit(request.message(CommitRequest.self, limit: limit)) }
         let isSmall = length <= ServerLimits.smallBody
@@ -73,7 +73,7 @@ struct ContainerRoutes: Sendable {
         return try Response(await service.allVersions(of: item), for: request)
     }
 
-    /// `in` is a folder's id; `deleted` (nanoseconds) and `after` (an id) say together after which item to begin.
+    /// `in` is a folder's id; `deleted` (nanoseconds) and `after` (an id) together name the item after which to begin.
     @Sendable private func trash(_ request: Request, _ context: CloudContext) async throws -> Response {
         let service = try await access.service(request, context)
         let most = Int64(Limits.maximumTrashPage)

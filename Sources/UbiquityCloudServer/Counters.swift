@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the server has done since it started, for `/metrics`.
+/// Counters since the server's start, for `/metrics`.
 final class Counters: Sendable {
     private let requests = Atomic<Int>(0)
     private let failures = Atomic<Int>(0)

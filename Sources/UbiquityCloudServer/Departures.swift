@@ -1,7 +1,7 @@
 internal import NIOCore
 internal import UbiquitySystem
 
-/// Tells those who work for a client that it has gone: a download nobody reads, a stream of events nobody hears.
+/// Cancels the work for a client that has gone: a download or an event stream that is no longer read.
 ///
 /// One table for all connections, because a connection's own `closeFuture` would keep every request's callback as long
 /// as the connection lives.
@@ -18,7 +18,7 @@ final class Departures: Sendable {
 
     private let state = Lock(State())
 
-    /// Runs `body`, cancelled when the client goes.
+    /// Runs `body`, and cancels it when the client goes.
     func whilePresent(_ channel: any Channel, _ body: @escaping @Sendable () async throws -> Void) async throws {
         let work = Task { try await body() }
         let watch = watch(channel) { work.cancel() }
@@ -43,7 +43,7 @@ final class Departures: Sendable {
             state.actions[key, default: [:]][state.next] = action
             return Watch(channel: key, number: state.next)
         }
-        // It may have gone before it was watched.
+        // The client may have gone before it was watched.
         if !channel.isActive { action() }
         return watch
     }

@@ -2,7 +2,7 @@ import Hummingbird
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// A request that was damaged on its way. Its sender sends it again.
+/// A request that was damaged in transit. Its sender repeats it.
 struct DamagedRequest: Error {
     let reason: String
 
@@ -11,10 +11,10 @@ struct DamagedRequest: Error {
     }
 }
 
-/// Refuses requests that were damaged on their way, before anything is done about them.
+/// Refuses requests that were damaged in transit, before they have an effect.
 ///
 /// A device sends two digests with each request, and one demands the other: a flipped bit in a field's name does not
-/// make it a request without digests. Requests without both are served: older devices and people with curl.
+/// make it a request without digests. Requests without both are served: they come from older devices and from curl.
 struct DigestCheck: RouterMiddleware {
     typealias Context = CloudContext
 
@@ -27,7 +27,7 @@ struct DigestCheck: RouterMiddleware {
 }
 
 extension Request {
-    /// Whether its sender sends digests with all that it sends.
+    /// Whether its sender adds digests to all its requests.
     var isProven: Bool { header(MessageDigest.requestField) != nil }
 
     fileprivate func checkHead() throws {
@@ -40,7 +40,7 @@ extension Request {
         guard MessageDigest.matches(told, own) == true else {
             throw DamagedRequest(reason: "its \(MessageDigest.requestField) is not the digest of its head")
         }
-        // Chunks are proven by their ids.
+        // The ids of chunks prove their bytes.
         guard hasContent || header("content-type") == WireFormat.chunkMediaType else {
             throw DamagedRequest(reason: "it lacks its \(MessageDigest.contentField)")
         }

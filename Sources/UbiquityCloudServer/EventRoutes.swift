@@ -4,7 +4,7 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// The stream of news, as server-sent events.
+/// The stream of revisions, as server-sent events.
 struct EventRoutes: Sendable {
     let access: CloudAccess
     let activity: Activity
@@ -25,7 +25,7 @@ struct EventRoutes: Sendable {
             }
         }
 
-        /// With the digest of its data, as each line may be damaged on its way. Other readers pass over that line.
+        /// With a digest of its data, because each line may be damaged in transit. Other clients ignore that line.
         private static func event(_ data: String) -> ByteBuffer {
             ByteBuffer(string: "digest: \(MessageDigest.ofEvent(data))\nevent: revision\ndata: \(data)\n\n")
         }
@@ -54,7 +54,7 @@ struct EventRoutes: Sendable {
         return Response(status: .ok, headers: headers, body: body)
     }
 
-    /// The answer's writer where a `@Sendable` closure needs it; used by one task at a time, hence unchecked.
+    /// The answer's writer for a `@Sendable` closure; used by one task at a time, hence unchecked.
     private final class EventWriter: @unchecked Sendable {
         private var writer: any ResponseBodyWriter
 
@@ -64,7 +64,7 @@ struct EventRoutes: Sendable {
         func finish() async throws { try await writer.finish(nil) }
     }
 
-    /// News end when the container's do, and the stream with them: the client asks anew.
+    /// The stream ends when the container's news end: the client connects again.
     private static func pass(
         _ news: AsyncThrowingStream<Revision, any Error>, to source: AsyncStream<Event>.Continuation
     ) -> Task<Void, Never> {
@@ -73,7 +73,7 @@ struct EventRoutes: Sendable {
             do {
                 for try await revision in news { source.yield(.revision(revision)) }
             } catch {
-                // The end of the stream tells the client all it can do: connect again.
+                // After the end of the stream the client can only connect again, so the error is not needed.
             }
         }
     }

@@ -3,7 +3,7 @@ internal import Logging
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Turns everything thrown by a route into an answer with a reason, and refuses requests while the server ends.
+/// Turns every error of a route into an answer with a reason, and refuses requests while the server ends.
 struct Failures: RouterMiddleware {
     typealias Context = CloudContext
 
@@ -26,7 +26,7 @@ struct Failures: RouterMiddleware {
         let (status, failure) = describe(error, request: request)
         log(error, status: status, of: request, logger: logger)
         let format = request.answerFormat
-        // A failure has no unknown fields, the one thing that cannot be written; then the status alone answers.
+        // Encoding fails only for unknown fields, which a failure never has; then the status alone answers.
         let body = (try? WireCodec.encode(failure, as: format)) ?? []
         var response = Response(status: .init(code: status), mediaType: format.mediaType, bytes: body)
         if status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
@@ -53,7 +53,7 @@ struct Failures: RouterMiddleware {
         }
     }
 
-    /// What a client is told of a failure. Where on the cloud's disk it happened is for the cloud's log.
+    /// The failure as the client sees it. A place on the cloud's disk stays in the cloud's log.
     static func told(_ error: any Error) -> WireFailure {
         let failure = WireFailure(error)
         guard failure.status >= 500 else { return failure }
@@ -61,7 +61,7 @@ struct Failures: RouterMiddleware {
         return WireFailure(error: UbiquityError(error.code, error.message, remedy: error.remedy))
     }
 
-    /// Failures of the cloud itself are seen in its log; refusals only when one looks for them.
+    /// Logs a failure: the cloud's own failures as errors, refusals at debug level.
     static func log(_ error: any Error, status: Int, of request: Request, logger: Logger) {
         let isOurs = status >= 500 && status != 503
         logger.log(level: isOurs ? .error : .debug, "request failed", metadata: [

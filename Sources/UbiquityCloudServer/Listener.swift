@@ -67,10 +67,10 @@ final class Listener: Sendable {
         }
     }
 
-    /// Nobody can connect any more.
+    /// Accepts no more connections.
     func retire() { place?.retire() }
 
-    /// Lets what is being answered be answered, closes the rest, and then `run` returns.
+    /// Completes the answers in progress, closes the other connections, and then `run` returns.
     func end() async {
         retire()
         // Throws only if it has not begun or has ended already: then there is nothing to end.

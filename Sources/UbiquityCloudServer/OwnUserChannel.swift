@@ -4,8 +4,8 @@ package import NIOCore
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Connections over a Unix socket from processes of this process's user. Others get a refusal and are closed; what they
-/// send is dropped.
+/// Connections over a Unix socket from processes of this process's user. Other users get a refusal and are closed;
+/// their bytes are dropped.
 ///
 /// The socket's mode keeps other users away as well, but not root.
 package struct OwnUserChannel<Served: ServerChildChannel>: ServerChildChannel {
@@ -23,7 +23,7 @@ package struct OwnUserChannel<Served: ServerChildChannel>: ServerChildChannel {
             level: .socket, name: NIOBSDSocket.Option(rawValue: SocketPeer.option))
         return peer.flatMap { peer in
             guard !peer.isOwnUser else { return served.setup(channel: channel, logger: logger) }
-            // In front of all other handlers, which get nothing to read.
+            // First in the pipeline, so that all other handlers get nothing to read.
             return channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(PeerRefusal(peer))
             }.flatMap { served.setup(channel: channel, logger: logger) }
@@ -38,7 +38,7 @@ private final class PeerRefusal: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// For a process that sends nothing.
+    /// Limit for a process that sends nothing.
     private static let limit = TimeAmount.seconds(5)
 
     private let response: String
@@ -65,7 +65,7 @@ private final class PeerRefusal: ChannelInboundHandler {
     /// The whole HTTP response, with a body in the form of every other refusal.
     private static func response(to peer: SocketPeer) -> String {
         let message = "this socket serves \(UserName.own) only, not \(UserName.text(peer.user))"
-        // Names of users are plain; one that is not needs no place in JSON.
+        // Such user names need no escaping in JSON; for any other name the message omits it.
         let isPlain = message.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C }
         let text = isPlain ? message : "this socket serves its own user only"
         let code = UbiquityError.Code.notPermitted.rawValue

@@ -1,10 +1,11 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// How a Unix socket comes to its path: bound in a folder that only we may enter, given its mode there, and renamed
-/// into place. So nobody else can connect before the mode holds, and a dead server's socket is replaced at once.
+/// Creates a Unix socket at its path: it is bound in a folder that only this user may enter, gets its mode there, and
+/// is renamed into place. So no other user can connect before the mode is set, and a dead server's socket is replaced
+/// atomically.
 final class SocketPlace: Sendable {
-    /// The socket's file, to tell ours from a later server's at the same path.
+    /// The socket's file, to distinguish this server's from a later server's at the same path.
     private struct Identity: Equatable {
         let device: UInt64
         let inode: UInt64
@@ -15,7 +16,7 @@ final class SocketPlace: Sendable {
     private let staged: SocketAddressPath
     private let identity = Lock<Identity?>(nil)
 
-    /// - Throws: `.inUse` if somebody listens at the path, `.alreadyExists` if something else stands there.
+    /// - Throws: `.inUse` if a process listens at the path, `.alreadyExists` if another file is there.
     init(_ path: String, random: some RandomSource) throws {
         try Self.checkIsFree(path)
         let folder = "\(path).\(String(random.next(), radix: 36))"
@@ -27,7 +28,7 @@ final class SocketPlace: Sendable {
         staged = try SocketAddressPath(Path.join(folder, "s"))
     }
 
-    /// To be bound to. Valid while this object lives.
+    /// The path to bind to. Valid while this object lives.
     var bindPath: String { staged.usable }
 
     /// Makes the bound socket visible.
@@ -42,13 +43,13 @@ final class SocketPlace: Sendable {
         removeFolder()
     }
 
-    /// Takes the socket away, if it is still ours: from now on clients find nobody and start another server.
+    /// Removes the socket, if it is still this server's: from now on clients find no server and start another.
     func retire() {
         let ours = identity.withLock { identity -> Identity? in
             defer { identity = nil }
             return identity
         }
-        // What cannot be removed is a dead socket's file, which the next server replaces.
+        // A file that cannot be removed is a dead socket, which the next server replaces.
         if let ours, let status = try? FileSystem.status(path),
             ours == Identity(device: status.device, inode: status.inode)
         {
@@ -58,7 +59,7 @@ final class SocketPlace: Sendable {
     }
 
     private func removeFolder() {
-        // Nothing in it matters any more, and nobody meets its name again.
+        // Nothing in it is needed any more, and its name is never used again.
         try? FileSystem.removeTree(folder)
     }
 

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// For those who watch over a server.
+/// Routes for monitoring a server.
 struct StatusRoutes: Sendable {
     let access: CloudAccess
     let counters: Counters

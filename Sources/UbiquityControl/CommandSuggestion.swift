@@ -1,8 +1,8 @@
-/// Finds the name that a mistyped word most likely means.
+/// Suggests the most likely name for a mistyped word.
 package enum CommandSuggestion {
     /// Edits between a mistyped word and the suggestion: two cover a swapped pair of letters.
     private static let maximumDistance = 2
-    /// Longer words are no mistyped command.
+    /// A longer word is no mistyped command.
     private static let maximumLength = 32
 
     /// The nearest of `names`, or nil if none is near. The first of several equally near names wins.

@@ -1,4 +1,4 @@
-/// Conflicts that no person has seen on a terminal yet.
+/// Conflicts that were not announced on a terminal yet.
 ///
 /// The daemon keeps them in a file of the container's state folder. The next interactive command prints one line and
 /// removes the file.
@@ -6,9 +6,9 @@ package struct ConflictNotices: Codable, Hashable, Sendable {
     package struct Conflict: Codable, Hashable, Sendable {
         /// From the mount's root, without a slash in front.
         package var path: String
-        /// The device of the version that programs see; nil if it is not known.
+        /// The device of the current version; nil if it is not known.
         package var device: String?
-        /// The name that the other version was saved under, and its device.
+        /// The name under which the other version was saved, and its device.
         package var otherName: String
         package var otherDevice: String
         /// The other version's id.
@@ -24,15 +24,15 @@ package struct ConflictNotices: Codable, Hashable, Sendable {
     }
 
     package private(set) var conflicts: [Conflict] = []
-    /// Conflicts beyond `maximumCount`.
+    /// Number of conflicts beyond `maximumCount`.
     package private(set) var omitted = 0
 
     package static let fileName = "new-conflicts.json"
-    /// Bytes of the file.
+    /// Largest file in bytes.
     package static let maximumLength = 1 << 20
-    /// Conflicts that are kept one by one.
+    /// Number of conflicts kept in the list.
     package static let maximumCount = 20
-    /// Conflicts that are named in the line.
+    /// Number of conflicts named in the line.
     private static let namedCount = 3
 
     package init() {}
@@ -44,11 +44,11 @@ package struct ConflictNotices: Codable, Hashable, Sendable {
         if conflicts.count < Self.maximumCount { conflicts.append(conflict) } else { omitted += 1 }
     }
 
-    /// Removes a conflict that was decided.
+    /// Removes a conflict after its decision.
     package mutating func remove(version: String) { conflicts.removeAll { $0.version == version } }
 
-    /// One line for a person.
-    /// - Parameter shown: Turns a path of the container into one for the working directory.
+    /// One line for the user.
+    /// - Parameter shown: converts a path of the container into one relative to the working directory.
     package func line(shown: (String) -> String) -> String {
         let count = conflicts.count + omitted
         let named = conflicts.prefix(Self.namedCount).map { conflict in

@@ -1,10 +1,10 @@
 import FoundationEssentials
 import UbiquityCore
 
-/// How messages stand on the local socket: JSON, keys sorted so that the same state is the same text.
+/// Encodes messages on the local socket as JSON. Keys are sorted, so that equal states give equal texts.
 package enum ControlCodec {
-    /// Bytes in one request's body: 10,000 paths of PATH_MAX (4096 bytes) would be 40 MiB; a shell's argument list
-    /// (2 MiB by default) with JSON's escapes fits well.
+    /// Largest request body in bytes. 10,000 paths of PATH_MAX (4096 bytes) would be 40 MiB; a shell's argument list (2
+    /// MiB by default) with JSON's escapes fits easily.
     package static let maximumRequestLength = 16 * 1024 * 1024
 
     /// The message as JSON text on one line.
@@ -18,7 +18,7 @@ package enum ControlCodec {
         }
     }
 
-    /// The message, or `.invalid` if the bytes are not one of that type.
+    /// Decodes a message. Throws `.invalid` if the bytes are not one of that type.
     package static func decode<Message: Decodable>(
         _ type: Message.Type, from bytes: some Sequence<UInt8>
     ) throws(UbiquityError) -> Message {
@@ -45,7 +45,7 @@ package enum ControlCodec {
         }
     }
 
-    /// As the OpenAPI file calls it.
+    /// The type's name in the OpenAPI file.
     private static func name(of type: Any.Type) -> String {
         switch type {
         case is String.Type: "string"

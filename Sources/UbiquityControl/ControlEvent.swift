@@ -1,29 +1,29 @@
-/// Something that happened in a mount, told to whoever listens.
+/// An event in a mount, sent to all listeners.
 package struct ControlEvent: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
-        /// The stream's first event; what happened before it is not told.
+        /// The stream's first event; earlier events are not sent.
         case listening
-        /// The listener was too slow and events were left out: look again at what you show.
+        /// The listener was too slow and events were dropped: read the state again.
         case overflow
         case itemAdded = "item-added"
         case itemChanged = "item-changed"
         case itemMoved = "item-moved"
         case itemRemoved = "item-removed"
-        /// Whether it is downloaded, uploaded and the like is other, and nothing that programs see in it.
+        /// A status such as downloaded or uploaded changed, and nothing that programs see in the item.
         case ubiquityAttributesChanged = "ubiquity-attributes-changed"
-        /// There is a version beside the current one: a conflict, or what was current before.
+        /// The item gained a version besides the current one: a conflict, or the previously current version.
         case versionGained = "version-gained"
         /// An earlier version is gone.
         case versionLost = "version-lost"
-        /// A conflict was decided, here or elsewhere.
+        /// A conflict was decided, on this device or another.
         case versionResolved = "version-resolved"
-        /// A program that shows the item is asked to carry out `steps`, because somebody wants to use it.
+        /// A program that presents the item is asked to carry out `steps`, because another one wants to use it.
         case asked
-        /// It has; `error` is the reason if it refused.
+        /// The program has answered; `error` is the reason if it refused.
         case answered
-        /// It has not answered in its time and is not waited for any more.
+        /// The program has not answered in time; nothing waits for it any more.
         case passedOver = "passed-over"
-        /// The access that it was asked for is over: it may use the item again.
+        /// The announced access is over: the program may use the item again.
         case reacquired
         case uploadStarted = "upload-started"
         case uploadProgress = "upload-progress"
@@ -34,11 +34,11 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case downloadDone = "download-done"
         case downloadFailed = "download-failed"
         case evicted
-        /// The cloud was reached or lost; `state` has which.
+        /// The connection to the cloud came up or was lost; `state` tells which.
         case state
-        /// Somebody has signed in or out: what is cached of the account may be another's.
+        /// The user signed in or out: cached account data may belong to another account.
         case identityChanged = "identity-changed"
-        /// Many deletions wait for a person's decision; `error` has how many, and the commands that decide.
+        /// Many deletions wait for the user's decision; `error` has their number and the commands that decide.
         case deletionsHeld = "deletions-held"
     }
 
@@ -48,22 +48,22 @@ package struct ControlEvent: Codable, Hashable, Sendable {
     package var itemID: String?
     /// From the mount's root, without a slash in front.
     package var path: String?
-    /// Where the item was before it moved.
+    /// The item's path before it moved.
     package var oldPath: String?
-    /// Bytes transferred so far and to transfer in all.
+    /// Bytes transferred so far, and in all.
     package var bytes: Int64?
     package var totalBytes: Int64?
     package var revision: Int64?
     package var state: CloudContact.State?
     package var error: String?
-    /// The version gained, lost or resolved, if it is known.
+    /// The version gained, lost or resolved, if known.
     package var version: String?
     package var isConflict: Bool?
-    /// The name of the program that takes part.
+    /// The name of the coordination client.
     package var client: String?
-    /// The question that was asked, answered, or is over.
+    /// The question that was asked or answered, or that is over.
     package var question: UInt64?
-    /// What was asked for, as in `ClientNews`.
+    /// The requested steps, as in `ClientNews`.
     package var steps: [String]?
 
     package init(

@@ -1,8 +1,8 @@
 import UbiquityCore
 
-/// A `UbiquityError` on the local socket: the body of an answer that is not a success.
+/// A `UbiquityError` on the local socket: the body of an unsuccessful answer.
 package struct ControlFailure: Codable, Hashable, Sendable {
-    /// `UbiquityError.Code`'s name, e.g. "notUploadedYet".
+    /// The name of the `UbiquityError.Code`, e.g. "notUploadedYet".
     package var code: String
     package var message: String
     package var place: String
@@ -15,11 +15,11 @@ package struct ControlFailure: Codable, Hashable, Sendable {
         remedy = error.remedy
     }
 
-    /// The error again. A code of a newer daemon that this program does not know becomes `.io`.
+    /// The decoded error. An unknown code, from a newer daemon, becomes `.io`.
     package var error: UbiquityError {
         UbiquityError(UbiquityError.Code(rawValue: code) ?? .io, message, at: place, remedy: remedy)
     }
 
-    /// One line for people.
+    /// One line for the user.
     package var text: String { error.description }
 }

@@ -1,4 +1,4 @@
-/// The addresses on the local socket. A request that carries something is a POST with a JSON body.
+/// The routes of the local socket. A request with data is a POST with a JSON body.
 package enum ControlRoute {
     /// The name of the socket in a container's state folder.
     package static let socketName = "control.sock"
@@ -31,9 +31,9 @@ package enum ControlRoute {
     package static let online = "/v1/online"
     /// POST `LogRequest`: a `LogReport`.
     package static let log = "/v1/log"
-    /// POST `ClientRegistration`: a server-sent stream of `ClientNews`; the client goes with it.
+    /// POST `ClientRegistration`: a server-sent stream of `ClientNews`. The client is removed when the stream ends.
     package static let clients = "/v1/clients"
-    /// POST `ClientLeave`: an `Acknowledgement`; what the client had is free by then.
+    /// POST `ClientLeave`: an `Acknowledgement`. The client's claims are released by then.
     package static let leave = "/v1/clients/leave"
     /// POST `PresenterRegistration`: a `PresenterReport`.
     package static let presenters = "/v1/presenters"
@@ -50,13 +50,13 @@ package enum ControlRoute {
     package static let events = "/v1/events"
     /// POST `QueryRequest`: a server-sent stream of `QueryNews`.
     package static let queries = "/v1/queries"
-    /// POST `WaitRequest`: a line with a `WaitReport` when it is so or the time is over; empty lines before.
+    /// POST `WaitRequest`: a line with a `WaitReport` when the condition holds or the time is over; empty lines before.
     package static let wait = "/v1/wait"
-    /// POST `StopRequest`: a `StopReport` once the mount is gone; the process ends then.
+    /// POST `StopRequest`: a `StopReport` once the mount is gone; then the process ends.
     package static let stop = "/v1/stop"
 }
 
-/// The answer of a request that has nothing to tell but that it was done.
+/// The answer to a request that has no other result than its success.
 package struct Acknowledgement: Codable, Hashable, Sendable {
     package var done: Bool
     package init(done: Bool = true) { self.done = done }

@@ -1,13 +1,13 @@
-// Messages of programs that take part in coordination at the local socket.
+// Messages of coordination clients at the local socket.
 
-/// `ControlRoute.clients`: lets a program take part for as long as it reads the answer, a server-sent stream of
-/// `ClientNews`. What it claimed and registered ends with the stream.
+/// `ControlRoute.clients`: registers a program as a client for as long as it reads the answer, a server-sent stream of
+/// `ClientNews`. Its claims and presenters end with the stream.
 package struct ClientRegistration: Codable, Hashable, Sendable {
-    /// For people.
+    /// For display.
     package var name: String
-    /// The program's process: what that one and its children open in the mount never waits for the client itself.
+    /// The program's process. Opens in the mount by it and its children never wait for the client itself.
     package var process: Int32?
-    /// Seconds in which it will answer questions (10 if not given, at most 60).
+    /// In seconds: how long it may take to answer questions (10 if not given, at most 60).
     package var answerTime: Double?
 
     package init(name: String, process: Int32? = nil, answerTime: Double? = nil) {
@@ -17,7 +17,7 @@ package struct ClientRegistration: Codable, Hashable, Sendable {
     }
 }
 
-/// `ControlRoute.leave`: ends a client's part, and its stream.
+/// `ControlRoute.leave`: removes a client and ends its stream.
 package struct ClientLeave: Codable, Hashable, Sendable {
     package var client: UInt64
     package init(client: UInt64) { self.client = client }
@@ -26,19 +26,18 @@ package struct ClientLeave: Codable, Hashable, Sendable {
 /// One message to a client.
 package struct ClientNews: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
-        /// The first: `client` is its number.
+        /// The first message: `client` is its number.
         case registered
-        /// Somebody wants to use a presented item: the client carries out `steps` in their order and then posts a
+        /// Another program wants to use a presented item. The client carries out `steps` in order and then posts a
         /// `PresenterAnswer` for `question`, within `seconds`.
         case ask
         /// The access that `question` announced is over: the item can be used again.
         case reacquire
-        /// `question` was not answered in time and is not waited for any more; nor are later ones, until one is
-        /// answered.
+        /// `question` was not answered in time. It and later ones are not waited for, until the client answers one.
         case passedOver = "passed-over"
-        /// Messages were left out, because the client was slow: look again at what is presented.
+        /// Messages were dropped because the client was slow: read the state of the presented items again.
         case overflow
-        /// Between these two stand changes that came together from the cloud.
+        /// Enclose changes that came together from the cloud.
         case begin
         case end
         case changed
@@ -54,18 +53,18 @@ package struct ClientNews: Codable, Hashable, Sendable {
     package var kind: Kind
     package var client: UInt64?
     package var question: UInt64?
-    /// The presenter that is asked.
+    /// The presenter concerned.
     package var presenter: UInt64?
     /// "relinquish-to-reader", "relinquish-to-writer", "save-changes", "accommodate-deletion",
     /// "accommodate-subitem-deletion", "accommodate-eviction".
     package var steps: [String]?
     package var seconds: Double?
-    /// True: a program's plain call waits for the answer. Of a deletion that means that nothing can be written to the
-    /// item's folder, and so to the item, until the answer is there.
+    /// True if a plain call of a program waits for the answer. For a deletion that means: until the answer, nothing can
+    /// be written to the item's folder, and so not to the item.
     package var isPlainCall: Bool?
-    /// Items of a presented folder that are to be deleted.
+    /// Items of a presented folder that are about to be deleted.
     package var subitems: [String]?
-    /// Presenters of the item that something happened to, and of folders it is in.
+    /// Presenters of the changed item, and of folders that contain it.
     package var presenters: [UInt64]?
     package var folderPresenters: [UInt64]?
     /// From the mount's root, without a slash in front.
@@ -73,17 +72,17 @@ package struct ClientNews: Codable, Hashable, Sendable {
     package var oldPath: String?
     package var version: String?
     package var isConflict: Bool?
-    /// Of `changed`: what is other now, of "content", "mode", "times", "attributes".
+    /// For `changed`: the changed fields, of "content", "mode", "times", "attributes".
     package var fields: [String]?
 
     package init(_ kind: Kind) { self.kind = kind }
 }
 
-/// `ControlRoute.presenters`: registers an interest in an item, or in a folder with all that is in it.
+/// `ControlRoute.presenters`: registers a presenter of an item, or of a folder with all its contents.
 package struct PresenterRegistration: Codable, Hashable, Sendable {
     package var client: UInt64
     package var path: String
-    /// The steps (see `ClientNews.steps`) it carries out; with none it is only told what happens.
+    /// The steps (see `ClientNews.steps`) it carries out; without any it only receives notifications.
     package var abilities: [String]
 
     package init(client: UInt64, path: String, abilities: [String]) {
@@ -108,7 +107,7 @@ package struct PresenterRemoval: Codable, Hashable, Sendable {
     }
 }
 
-/// `ControlRoute.answer`: a question's steps are done, or `refusal` says why they cannot be.
+/// `ControlRoute.answer`: a question's steps are done, or `refusal` has the reason why they cannot be.
 package struct PresenterAnswer: Codable, Hashable, Sendable {
     package var client: UInt64
     package var question: UInt64
@@ -128,7 +127,7 @@ package struct ClaimItem: Codable, Hashable, Sendable {
         case write
     }
 
-    /// An item, or a free name in a folder that is there.
+    /// An item, or a free name in an existing folder.
     package var path: String
     package var use: Use
     /// Some of `readingOptions`, or one of `writingOptions`.
@@ -148,19 +147,19 @@ package struct ClaimItem: Codable, Hashable, Sendable {
     }
 }
 
-/// `ControlRoute.claims`: waits until all of it can be had, and answers with one `ClaimReport`. Who closes the
-/// connection before takes the request back.
+/// `ControlRoute.claims`: waits until the whole claim is granted, and answers with one `ClaimReport`. Closing the
+/// connection before that withdraws the request.
 package struct ClaimMessage: Codable, Hashable, Sendable {
     package var client: UInt64
     package var items: [ClaimItem]
-    /// The client's presenter on whose behalf it is: that one is not asked.
+    /// The client's presenter on whose behalf the claim is made: it is not asked.
     package var presenter: UInt64?
     /// Claims of one purpose never wait for each other.
     package var purpose: String?
-    /// Seconds it waits for others' claims (120 if not given).
+    /// In seconds: how long the claim waits for others (120 if not given).
     package var seconds: Double?
-    /// A name of the client's choice, by which the request can be taken back, or the claim given back, before its
-    /// answer has come.
+    /// A name chosen by the client. By it the request can be withdrawn, or the claim ended, before the answer has
+    /// arrived.
     package var token: String?
 
     package init(
@@ -177,9 +176,9 @@ package struct ClaimMessage: Codable, Hashable, Sendable {
 }
 
 package struct ClaimReport: Codable, Hashable, Sendable {
-    /// To be given back with a `ClaimEnd`; nil if it was not granted.
+    /// End it with a `ClaimEnd`; nil if it was not granted.
     package var claim: UInt64?
-    /// Where the items are by now, in the order of the request.
+    /// The items' present paths, in the order of the request.
     package var paths: [String]?
     package var failure: ControlFailure?
 
@@ -190,7 +189,7 @@ package struct ClaimReport: Codable, Hashable, Sendable {
     package init(failure: ControlFailure) { self.failure = failure }
 }
 
-/// `ControlRoute.endClaim`: by the claim's number or the request's token.
+/// `ControlRoute.endClaim`: names the claim by its number or the request's token.
 package struct ClaimEnd: Codable, Hashable, Sendable {
     package var client: UInt64
     package var claim: UInt64?
@@ -206,14 +205,14 @@ package struct ClaimEnd: Codable, Hashable, Sendable {
     }
 }
 
-/// `ControlRoute.coordination`: who takes part, who holds what, and who waits.
+/// `ControlRoute.coordination`: clients, granted claims and waiting claims.
 package struct CoordinationStatus: Codable, Hashable, Sendable {
     package struct Client: Codable, Hashable, Sendable {
         package var client: UInt64
         package var name: String
         package var process: Int32
         package var presenters: Int
-        /// It has let a question's time pass.
+        /// Whether it has left a question unanswered.
         package var isUnresponsive: Bool
         package init(client: UInt64, name: String, process: Int32, presenters: Int, isUnresponsive: Bool) {
             self.client = client
@@ -228,13 +227,13 @@ package struct CoordinationStatus: Codable, Hashable, Sendable {
         package var claim: UInt64
         /// A client's name, "process 1234" or "ubiquity".
         package var owner: String
-        /// "granted", "waiting" (for claims), "asking" (for answers).
+        /// "granted", "waiting" (for other claims), "asking" (presenters).
         package var state: String
-        /// Of its first items, each with "read" or "write" and why, e.g. "write for-deleting notes.txt".
+        /// The first items, each with "read" or "write" and the purpose, e.g. "write for-deleting notes.txt".
         package var items: [String]
-        /// Seconds since it was asked for.
+        /// In seconds, since the request.
         package var age: Double
-        /// What it waits for: owners of claims, clients that have to answer.
+        /// What it waits for: owners of claims, clients that must answer.
         package var waitsFor: [String]
         package init(
             claim: UInt64, owner: String, state: String, items: [String], age: Double, waitsFor: [String]
@@ -250,7 +249,7 @@ package struct CoordinationStatus: Codable, Hashable, Sendable {
 
     package var clients: [Client]
     package var claims: [Claim]
-    /// Files that programs have open which nobody else is concerned with.
+    /// Files that programs have open and that concern no client.
     package var plainOpens: Int
     package var isStrict: Bool
 

@@ -1,9 +1,9 @@
-/// What is to become of the deletions that are held because they are many.
+/// The decision about deletions that are on hold because there are many.
 package struct DeletionsRequest: Codable, Hashable, Sendable {
     package enum Decision: String, Codable, CaseIterable, Hashable, Sendable {
-        /// They go up.
+        /// Uploads the deletions.
         case confirm
-        /// The items come back.
+        /// Restores the items.
         case undo
     }
 
@@ -12,7 +12,7 @@ package struct DeletionsRequest: Codable, Hashable, Sendable {
 }
 
 package struct DeletionsReport: Codable, Hashable, Sendable {
-    /// How many deletions it was about.
+    /// The number of deletions decided about.
     package var items: Int
     package init(items: Int) { self.items = items }
 }

@@ -1,8 +1,8 @@
-/// What the doctor is to do.
+/// Options of an examination by the doctor.
 package struct DoctorRequest: Codable, Hashable, Sendable {
-    /// Only look, repair nothing.
+    /// Examine only, repair nothing.
     package var check: Bool
-    /// Do not read every byte, here and at the cloud.
+    /// Do not read every byte, on this device and in the cloud.
     package var quick: Bool
 
     package init(check: Bool = false, quick: Bool = false) {
@@ -11,7 +11,7 @@ package struct DoctorRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// One thing that the doctor found.
+/// One finding of the doctor.
 package struct DoctorFinding: Codable, Hashable, Sendable {
     package enum Outcome: String, Codable, CaseIterable, Hashable, Sendable {
         /// Found, and not to be repaired.
@@ -20,7 +20,7 @@ package struct DoctorFinding: Codable, Hashable, Sendable {
         case unrepaired
     }
 
-    /// What it is, a word of `Finding.Kind` ("content-damaged").
+    /// The kind, a word of `Finding.Kind` ("content-damaged").
     package var kind: String
     /// A path, a content, a chunk.
     package var subject: String
@@ -38,14 +38,14 @@ package struct DoctorFinding: Codable, Hashable, Sendable {
     }
 }
 
-/// What the doctor looked at and found.
+/// The scope and the findings of an examination.
 package struct DoctorReport: Codable, Hashable, Sendable {
     package var findings: [DoctorFinding]
-    /// Contents that are here, items of the cloud, and chunks at the cloud that were looked at.
+    /// Numbers of examined contents on this device, items of the cloud, and chunks in the cloud.
     package var contents: Int
     package var items: Int
     package var chunks: Int
-    /// Why the cloud could not be asked; nil if it was.
+    /// Why the cloud was not asked; nil if it was.
     package var cloudProblem: String?
 
     package init(findings: [DoctorFinding], contents: Int, items: Int, chunks: Int, cloudProblem: String?) {
@@ -56,6 +56,6 @@ package struct DoctorReport: Codable, Hashable, Sendable {
         self.cloudProblem = cloudProblem
     }
 
-    /// Whether something is wrong still.
+    /// Whether a problem remains.
     package var isUnwell: Bool { findings.contains { $0.outcome != .repaired } }
 }

@@ -1,9 +1,9 @@
-/// The state of one item: what the extended attributes `user.ubiquity.*` tell, in one message. The transfer values of a
-/// folder (status, percentages, errors, uploaded) are those of everything below it.
+/// The state of one item: the values of the extended attributes `user.ubiquity.*` in one message. The transfer values
+/// of a folder (status, percentages, errors, uploaded) cover everything below it.
 package struct ItemReport: Codable, Hashable, Sendable {
     package enum DownloadingStatus: String, Codable, CaseIterable, Hashable, Sendable {
         case notDownloaded = "not-downloaded"
-        /// An older content is here; a newer one is known.
+        /// An older content is on this device; a newer one is known.
         case downloaded
         case current
     }
@@ -12,14 +12,14 @@ package struct ItemReport: Codable, Hashable, Sendable {
     package var path: String
     /// "file", "directory", "symlink" or "special".
     package var kind: String
-    /// Bytes.
+    /// In bytes.
     package var size: Int64
     package var isUbiquitous = false
     package var downloadingStatus = DownloadingStatus.current
     package var isDownloading = false
     package var percentDownloaded = 100.0
     package var downloadingError: String?
-    /// `UbiquityError.Code`'s name.
+    /// The name of the `UbiquityError.Code`.
     package var downloadingErrorCode: String?
     package var downloadRequested = false
     package var isUploaded = false
@@ -32,7 +32,7 @@ package struct ItemReport: Codable, Hashable, Sendable {
     package var isExcludedFromSync = false
     package var isPackage = false
     package var isPinned = false
-    /// For the root: deletions of the container that are held until somebody confirms or undoes them.
+    /// For the root: the container's deletions on hold until the user confirms or undoes them.
     package var heldDeletions: Int?
     package var itemID: String?
     package var versionID: String?

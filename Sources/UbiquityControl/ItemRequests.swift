@@ -6,13 +6,13 @@ package struct PathsRequest: Codable, Hashable, Sendable {
     package init(paths: [String]) { self.paths = paths }
 }
 
-/// What became of one item of a request. Folders give one for each item in them.
+/// The result for one item of a request. A folder yields one for each item in it.
 package struct ItemResult: Codable, Hashable, Sendable {
     package var path: String
     package var done: Bool
     /// True if the item already was as requested, so nothing was done. Nil from a daemon that does not report it.
     package var unchanged: Bool?
-    /// Bytes of content that were brought here or removed from here.
+    /// Bytes of content downloaded or evicted.
     package var bytes: Int64?
     /// Why it was not done; nil if it was.
     package var error: ControlFailure?
@@ -26,7 +26,7 @@ package struct ItemResult: Codable, Hashable, Sendable {
     }
 }
 
-/// One line of the answer to `ControlRoute.itemStatus`: a report, or why there is none.
+/// One line of the answer to `ControlRoute.itemStatus`: a report, or the reason for its absence.
 package struct ItemStatusLine: Codable, Hashable, Sendable {
     package var report: ItemReport?
     package var failure: ItemResult?

@@ -1,47 +1,47 @@
-/// All that `ubiquity status` tells of a mount. Byte counts are since the daemon started; times are seconds since
-/// 1970-01-01 UTC.
+/// The status of a mount, as `ubiquity status` shows it. Byte counts are since the daemon started; times are seconds
+/// since 1970-01-01 UTC.
 package struct MountStatus: Codable, Hashable, Sendable {
     package var mountPoint: String
     package var container: String
     package var account: String
     package var device: DeviceDescription
     package var cloud: CloudContact
-    /// Position in the change feed that has been applied here.
+    /// Position in the change feed up to which changes are applied here.
     package var revision: Int64
     package var policy: String
-    /// Bytes of content this device may keep; nil is no limit.
+    /// Bytes of content this device may keep; nil for no limit.
     package var cacheLimit: Int64?
     /// Bytes that must stay free on the disk of the state folder.
     package var diskFloor: Int64?
-    /// Bytes of content that are here.
+    /// Bytes of content on this device.
     package var cachedBytes: Int64?
-    /// Bytes that the account holds, and may hold, as the cloud last reported; nil if it has not.
+    /// The account's usage and quota in bytes, as the cloud last reported them; nil before that.
     package var usedBytes: Int64?
     package var quotaBytes: Int64?
     /// Path of the socket at which the daemon answers programs; nil from a daemon that does not report it.
     package var socket: String?
     package var uploads: TransferTotal
     package var downloads: TransferTotal
-    /// What is pending and why, at most `maximumPendingItems`.
+    /// Pending items with their reasons, at most `maximumPendingItems`.
     package var pending: [PendingItem]
-    /// How many pending items are not in the list.
+    /// Number of pending items not in the list.
     package var pendingOmitted: Int
     package var passthrough: KernelFeatureStatus
-    /// The kernel's requests by io_uring; nil from a daemon that does not know of it.
+    /// Whether the kernel's requests come by io_uring; nil from a daemon that does not know it.
     package var rings: KernelFeatureStatus?
     package var bytesSent: Int64
     package var bytesReceived: Int64
     package var processID: Int32
     package var startedAt: Double
     package var version: String
-    /// Deletions that are held because they are many, until somebody confirms or undoes them.
+    /// Deletions on hold because there are many, until the user confirms or undoes them.
     package var heldDeletions: Int
-    /// Conflicts that nobody has decided; nil: there are none.
+    /// Undecided conflicts; nil if there are none.
     package var conflicts: ConflictTotal?
-    /// Who takes part in coordination, who holds what and who waits.
+    /// Coordination clients, granted claims and waiting claims.
     package var coordination: CoordinationStatus?
 
-    /// Pending items told one by one: a screenful or two; the totals count the rest.
+    /// Number of pending items in the list: a screenful or two; the totals count the others.
     package static let maximumPendingItems = 100
 
     package init(
@@ -81,13 +81,13 @@ package struct MountStatus: Codable, Hashable, Sendable {
 
 /// Unresolved conflicts of a container.
 package struct ConflictTotal: Codable, Hashable, Sendable {
-    /// Files and packages that are in conflict.
+    /// Number of files and packages in conflict.
     package var items: Int
-    /// Versions that wait for a decision; until then they are kept.
+    /// Number of versions that wait for a decision; they are kept until then.
     package var versions: Int
-    /// Bytes of these versions.
+    /// Size of these versions in bytes.
     package var bytes: Int64
-    /// Where the items are, from the container's root; at most `MountStatus.maximumPendingItems`.
+    /// Paths of the items from the container's root; at most `MountStatus.maximumPendingItems`.
     package var paths: [String]
 
     package init(items: Int, versions: Int, bytes: Int64, paths: [String]) {
@@ -98,7 +98,7 @@ package struct ConflictTotal: Codable, Hashable, Sendable {
     }
 }
 
-/// This machine, more exactly this state folder, as other devices see it.
+/// This device (one state folder), as other devices see it.
 package struct DeviceDescription: Codable, Hashable, Sendable {
     package var id: String
     package var name: String
@@ -109,13 +109,13 @@ package struct DeviceDescription: Codable, Hashable, Sendable {
     }
 }
 
-/// The cloud, and whether it answers.
+/// The connection to the cloud.
 package struct CloudContact: Codable, Hashable, Sendable {
     package enum State: String, Codable, CaseIterable, Hashable, Sendable {
         case online
-        /// Away, or the mount was told to be offline; the reason says which.
+        /// The cloud is unreachable, or the mount was set offline; the reason tells which.
         case offline
-        /// Not answered yet since the start or since the connection broke.
+        /// No answer yet since the start or since the connection broke.
         case connecting
         case signedOut = "signed-out"
     }
@@ -136,7 +136,7 @@ package struct CloudContact: Codable, Hashable, Sendable {
     }
 }
 
-/// Items and bytes on the way in one direction.
+/// Pending items and bytes in one direction.
 package struct TransferTotal: Codable, Hashable, Sendable {
     package var items: Int
     package var bytes: Int64
@@ -147,7 +147,7 @@ package struct TransferTotal: Codable, Hashable, Sendable {
     }
 }
 
-/// Whether the kernel serves materialised files without the daemon, or why not.
+/// Whether the kernel serves downloaded files without the daemon, or why not.
 package struct KernelFeatureStatus: Codable, Hashable, Sendable {
     package var isActive: Bool
     package var reason: String?
@@ -158,7 +158,7 @@ package struct KernelFeatureStatus: Codable, Hashable, Sendable {
     }
 }
 
-/// An item that is not yet what it shall be: changed here and not at the cloud, or wanted here and not here.
+/// An item with a pending transfer: changed here and not uploaded, or wanted here and not downloaded.
 package struct PendingItem: Codable, Hashable, Sendable {
     package enum Direction: String, Codable, CaseIterable, Hashable, Sendable {
         case upload
@@ -166,14 +166,14 @@ package struct PendingItem: Codable, Hashable, Sendable {
     }
 
     package enum Reason: String, Codable, CaseIterable, Hashable, Sendable {
-        /// Its turn has not come, or it waits for the cloud.
+        /// It waits for its turn or for the cloud.
         case waiting
         case transferring
-        /// It failed and is tried again at `retryAt`; `error` says why it failed.
+        /// It failed and is tried again at `retryAt`; `error` has the reason.
         case retrying
-        /// The account has no room.
+        /// The account's quota is exhausted.
         case quota
-        /// It changes so often that it is slowed down.
+        /// It changes so often that its uploads are throttled.
         case throttled
     }
 
@@ -181,7 +181,7 @@ package struct PendingItem: Codable, Hashable, Sendable {
     package var path: String
     package var direction: Direction
     package var reason: Reason
-    /// Bytes still to go, if that is known.
+    /// Remaining bytes, if known.
     package var bytes: Int64?
     package var error: String?
     package var retryAt: Double?

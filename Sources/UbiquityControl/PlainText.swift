@@ -1,7 +1,7 @@
-/// Text from outside (names, device names, messages of a cloud) made safe for one line of a terminal or a log.
+/// Makes foreign text (names, device names, messages of a cloud) safe for one line of a terminal or a log.
 ///
-/// Everything that ends a line, moves the cursor, starts a terminal sequence or changes the direction of writing is
-/// written as an escape of ASCII characters. All other text stays as it is.
+/// Characters that end a line, move the cursor, start a terminal sequence or change the writing direction are replaced
+/// by ASCII escapes. All other text stays unchanged.
 package enum PlainText {
     /// The same text on one line.
     package static func escaped(_ text: String) -> String {
@@ -18,7 +18,7 @@ package enum PlainText {
             .map { escaped(String($0)) }.joined(separator: "\n")
     }
 
-    /// The same for one line that carries the given terminal sequences, for example colours: those stay.
+    /// The same for one line that contains the given terminal sequences, for example colours: those stay.
     package static func escaped(_ text: String, keeping sequences: [String]) -> String {
         guard text.unicodeScalars.contains(where: isUnsafe) else { return text }
         var result = "", rest = text.unicodeScalars[...], start = rest.startIndex
@@ -34,7 +34,7 @@ package enum PlainText {
         return result + escaped(String(text.unicodeScalars[start...]))
     }
 
-    /// The same for JSON on one line, which stays the same JSON: such characters only stand in its texts.
+    /// The same for JSON on one line. The JSON keeps its meaning: such characters occur only in its strings.
     package static func escapedJSON(_ json: String) -> String {
         guard json.unicodeScalars.contains(where: isUnsafe) else { return json }
         return json.unicodeScalars.reduce(into: "") { result, scalar in
@@ -48,9 +48,9 @@ package enum PlainText {
         switch scalar.value {
         // Control characters: C0, DEL and C1.
         case 0..<0x20, 0x7F..<0xA0: true
-        // Marks, embeddings, overrides and isolates of the direction of writing.
+        // Marks, embeddings, overrides and isolates of the writing direction.
         case 0x061C, 0x200E, 0x200F, 0x202A...0x202E, 0x2066...0x2069: true
-        // Separators of lines and of paragraphs.
+        // Line and paragraph separators.
         case 0x2028, 0x2029: true
         default: false
         }

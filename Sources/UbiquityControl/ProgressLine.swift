@@ -11,7 +11,7 @@ package struct ProgressLine: Hashable, Sendable {
     private var startedAt: Double?
     private var now = 0.0
 
-    /// Seconds before a rate is shown: the mean of a shorter time says nothing about the rest.
+    /// In seconds before a rate is shown: the mean of a shorter time predicts nothing.
     private static let rateDelay = 1.0
     private static let barWidth = 20
     /// Longest remaining time that is shown, in seconds.
@@ -19,8 +19,8 @@ package struct ProgressLine: Hashable, Sendable {
 
     package init(_ doing: String) { self.doing = doing }
 
-    /// Records how many bytes are still to be transferred.
-    /// - Parameter time: Seconds on any clock that does not go backwards.
+    /// Records how many bytes remain.
+    /// - Parameter time: in seconds, on any clock that does not run backwards.
     package mutating func record(remaining: Int64, at time: Double) {
         if startedAt == nil { startedAt = time }
         let done = total - self.remaining
@@ -48,7 +48,7 @@ package struct ProgressLine: Hashable, Sendable {
         return parts.joined(separator: "  ")
     }
 
-    /// Bytes a second since the first sample; nil while that is not known.
+    /// Bytes per second since the first sample; nil while unknown.
     private var rate: Double? {
         guard let startedAt, now - startedAt >= Self.rateDelay, total > remaining else { return nil }
         return Double(total - remaining) / (now - startedAt)

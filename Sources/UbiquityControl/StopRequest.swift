@@ -1,17 +1,17 @@
 /// Ends a mount.
 package struct StopRequest: Codable, Hashable, Sendable {
-    /// Take the mount away at once and let programs that have files open in it finish by themselves.
+    /// Detach the mount at once; programs with files open in it continue until they close them.
     package var lazy: Bool
 
     package init(lazy: Bool) { self.lazy = lazy }
 }
 
-/// The mount is gone. What has not been uploaded is kept and goes up next time.
+/// The mount is gone. Changes not uploaded yet are kept and uploaded after the next mount.
 package struct StopReport: Codable, Hashable, Sendable {
     package var notUploaded: TransferTotal
     /// At most `MountStatus.maximumPendingItems`.
     package var pending: [PendingItem]
-    /// What waits for somebody's decision, in words.
+    /// Text about items that wait for the user's decision.
     package var held: String?
 
     package init(notUploaded: TransferTotal, pending: [PendingItem], held: String? = nil) {

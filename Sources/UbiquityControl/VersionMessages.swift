@@ -4,26 +4,26 @@ package struct VersionReport: Codable, Hashable, Sendable {
         case current
         /// Replaced by a later one.
         case history
-        /// Lost against another made from the same state; nobody has decided yet.
+        /// It lost against another version made from the same state, and is undecided.
         case conflict
-        /// A conflict that somebody has decided.
+        /// A conflict that was decided.
         case resolved
     }
 
     package var id: String
     package var kind: Kind
-    /// Its name in the folder `.versions/FILE/`; nil if it does not stand there.
+    /// Its name in the folder `.versions/FILE/`; nil if it is not in there.
     package var name: String?
     /// The file's name when it was saved.
     package var displayName: String
     package var device: String
     /// Seconds since 1970-01-01 UTC.
     package var modifiedAt: Double
-    /// Bytes.
+    /// In bytes.
     package var size: Int64
-    /// Whether its content has reached the cloud.
+    /// Whether its content is in the cloud.
     package var isAvailable: Bool
-    /// Why the merge command of its file type did not merge it; nil if none was run, or none is configured.
+    /// Why the merge command of its file type did not merge it; nil if no command ran or is configured.
     package var mergeError: String?
 
     package init(
@@ -42,11 +42,11 @@ package struct VersionReport: Codable, Hashable, Sendable {
     }
 }
 
-/// The versions of a file, the current one first, then unresolved conflicts, then the others from the newest back.
+/// The versions of a file: the current one, then unresolved conflicts, then the others from the newest back.
 package struct VersionsReport: Codable, Hashable, Sendable {
     package var path: String
     package var versions: [VersionReport]
-    /// Why earlier versions are missing: the cloud is away. Conflicts are told all the same.
+    /// Why earlier versions are missing: the cloud is unreachable. Conflicts are listed in any case.
     package var incomplete: String?
 
     package init(path: String, versions: [VersionReport], incomplete: String? = nil) {
@@ -56,7 +56,7 @@ package struct VersionsReport: Codable, Hashable, Sendable {
     }
 }
 
-/// Which of the versions in conflict is to be kept.
+/// Selects the version in conflict to keep.
 package struct ResolveRequest: Codable, Hashable, Sendable {
     package static let current = "current"
     package static let both = "both"
@@ -64,7 +64,7 @@ package struct ResolveRequest: Codable, Hashable, Sendable {
     package var path: String
     /// `current`, `both`, or a version: its id (or the beginning of it) or its name in `.versions`.
     package var keep: String
-    /// The process that asks: what it, or what started it, has claimed does not hold it up.
+    /// The calling process: claims of it or of its ancestors do not block the request.
     package var process: Int32?
 
     package init(path: String, keep: String, process: Int32? = nil) {
@@ -74,25 +74,25 @@ package struct ResolveRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// Why a version that was chosen is not what a file shows.
+/// Why the file does not show the chosen version yet.
 package enum VersionAwaits: String, Codable, CaseIterable, Hashable, Sendable {
-    /// The cloud has not heard of the decision.
+    /// The cloud does not have the decision yet.
     case cloud
-    /// Its content is on its way.
+    /// The content is being downloaded.
     case content
     /// A program has the file open for writing.
     case writer
-    /// Somebody has changed the file again since.
+    /// The file was changed again since.
     case laterEdit = "later-edit"
 }
 
 package struct ResolveReport: Codable, Hashable, Sendable {
     package var path: String
-    /// Conflicts that were resolved.
+    /// Number of conflicts resolved.
     package var resolved: Int
-    /// Documents that conflict versions were kept as.
+    /// Paths of documents as which conflict versions were kept.
     package var kept: [String]
-    /// The version that was chosen is not shown yet.
+    /// Whether the file does not show the chosen version yet.
     package var isQueued: Bool
     /// What that waits for.
     package var awaits: VersionAwaits?
@@ -110,9 +110,9 @@ package struct RestoreRequest: Codable, Hashable, Sendable {
     package var path: String
     /// Its id (or the beginning of it) or its name in `.versions`.
     package var version: String
-    /// Where to put it; nil: in the place of the current version.
+    /// The target path; nil to replace the current version.
     package var to: String?
-    /// The process that asks: what it, or what started it, has claimed does not hold it up.
+    /// The calling process: claims of it or of its ancestors do not block the request.
     package var process: Int32?
 
     package init(path: String, version: String, to: String? = nil, process: Int32? = nil) {
@@ -126,7 +126,7 @@ package struct RestoreRequest: Codable, Hashable, Sendable {
 package struct RestoreReport: Codable, Hashable, Sendable {
     package var path: String
     package var version: String
-    /// It is not in its place yet.
+    /// Whether the version is not in its place yet.
     package var isQueued: Bool
     /// What that waits for.
     package var awaits: VersionAwaits?
@@ -142,9 +142,9 @@ package struct RestoreReport: Codable, Hashable, Sendable {
 // MARK: The trash
 
 package struct TrashRequest: Codable, Hashable, Sendable {
-    /// What was deleted in this deleted folder; nil: what was not deleted along with its folder.
+    /// The deleted folder whose contents to list; nil for items that were not deleted along with their folder.
     package var folder: String?
-    /// Items wanted, newest first.
+    /// Largest number of items, newest first.
     package var limit: Int
 
     package init(folder: String? = nil, limit: Int) {
@@ -166,14 +166,15 @@ package struct TrashReport: Codable, Hashable, Sendable {
 /// A deleted item.
 package struct TrashEntry: Codable, Hashable, Sendable {
     package var id: String
-    /// Where it was, from the mount's root, without a slash in front.
+    /// Its path before the deletion, from the mount's root, without a slash in front.
     package var path: String
     /// "file", "directory" or "symlink".
     package var kind: String
     package var size: Int64
     /// Seconds since 1970-01-01 UTC.
     package var deletedAt: Double
-    /// Unresolved conflict versions that it has kept; they come back with it. Nil from a daemon that does not say.
+    /// Number of its unresolved conflict versions; they are restored with it. Nil from a daemon that does not report
+    /// it.
     package var conflicts: Int?
 
     package init(id: String, path: String, kind: String, size: Int64, deletedAt: Double, conflicts: Int?) {
@@ -187,9 +188,9 @@ package struct TrashEntry: Codable, Hashable, Sendable {
 }
 
 package struct TrashRestoreRequest: Codable, Hashable, Sendable {
-    /// The item's id, or the path it had.
+    /// The item's id, or its path before the deletion.
     package var item: String
-    /// Where to put it; nil: where it was.
+    /// The target path; nil for the original place.
     package var to: String?
 
     package init(item: String, to: String? = nil) {
@@ -199,9 +200,9 @@ package struct TrashRestoreRequest: Codable, Hashable, Sendable {
 }
 
 package struct TrashRestoreReport: Codable, Hashable, Sendable {
-    /// Where it is now; what is known of that, if its folder has not come here yet.
+    /// The present path; an estimate if its folder has not arrived yet.
     package var path: String?
-    /// Items that came back: of a folder also what was deleted along with it.
+    /// Number of restored items: for a folder including the items deleted along with it.
     package var items: Int
 
     package init(path: String?, items: Int) {

@@ -1,14 +1,14 @@
-/// What to wait for. All conditions that are set must hold at once.
+/// The conditions to wait for. All conditions that are set must hold at once.
 package struct WaitRequest: Codable, Hashable, Sendable {
-    /// The items (folders with all that is in them); none is the whole mount.
+    /// The items (folders with all their contents); empty for the whole mount.
     package var paths: [String]
-    /// Every change of them is confirmed by the cloud.
+    /// The cloud has confirmed every change of them.
     package var uploaded: Bool
-    /// Their newest content is here.
+    /// Their newest content is on this device.
     package var downloaded: Bool
-    /// Nothing is pending either way in the whole mount, and the change feed has been read to its end.
+    /// No transfer is pending in the whole mount, and the change feed has been read to its end.
     package var idle: Bool
-    /// Seconds; nil waits for ever.
+    /// In seconds; nil waits forever.
     package var timeout: Double?
 
     package init(
@@ -22,15 +22,15 @@ package struct WaitRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// The end of a wait.
+/// The result of a wait.
 package struct WaitReport: Codable, Hashable, Sendable {
     /// False if the time ran out first.
     package var done: Bool
-    /// What is still pending, at most `MountStatus.maximumPendingItems`.
+    /// Items still pending, at most `MountStatus.maximumPendingItems`.
     package var pending: [PendingItem]
-    /// Why it has not come so far, e.g. that the cloud is away.
+    /// Why the conditions do not hold yet, e.g. that the cloud is unreachable.
     package var reason: String?
-    /// What ended the wait before its time.
+    /// The error that ended the wait early.
     package var failure: ControlFailure?
 
     package init(

@@ -2,9 +2,9 @@ internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// What is in a container: folders, items with their versions, conflicts, the trash.
+/// Pages about a container: folders, items with their versions, conflicts, the trash.
 struct ContainerPages: Sendable {
-    /// On one page.
+    /// Rows on one page.
     private static let rows = 500
     /// Bytes of an attribute's value that are shown.
     private static let shownValue = 200
@@ -144,7 +144,7 @@ struct ContainerPages: Sendable {
         }
     }
 
-    /// Text as it is, other values in hexadecimal digits.
+    /// The value as text, or in hexadecimal digits if it is not UTF-8.
     private static func shown(_ value: [UInt8]) -> String {
         let part = Array(value.prefix(shownValue)), end = part.count < value.count ? " …" : ""
         let text = String(validating: part, as: UTF8.self)

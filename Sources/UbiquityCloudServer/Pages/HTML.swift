@@ -1,4 +1,4 @@
-/// Text of a page. What is put into it is escaped, unless it is text of a page itself.
+/// The HTML of a page. Interpolated text is escaped, unless it is HTML itself.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
     let text: String
 
@@ -28,7 +28,7 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
             case ">": result += "&gt;"
             case "\"": result += "&quot;"
             case "'": result += "&#39;"
-            // A page shows no control characters, and some are not allowed in it.
+            // Control characters are invisible, and some are not allowed in HTML.
             case _ where scalar.properties.generalCategory == .control: result += "\u{FFFD}"
             default: result.unicodeScalars.append(scalar)
             }

@@ -2,13 +2,13 @@ internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Accounts, with their containers and devices.
+/// The page of accounts, with their containers and devices.
 struct OverviewPage {
-    /// On one page; each is counted anew.
+    /// Accounts on one page; the figures of each are computed for every page.
     static let accounts = 20
 
     var accounts: [AccountOverview]
-    /// The first one of the next page.
+    /// Number of the next page's first account.
     var next: Int?
 
     var html: HTML {
@@ -63,13 +63,13 @@ struct OverviewPage {
     }
 }
 
-/// Where the pages about a container are.
+/// The address of the pages about a container.
 struct ContainerAddress: Sendable {
     var account: String
     var container: ContainerID
 
     /// - Parameters:
-    ///   - rest: after the container's name.
+    ///   - rest: the part after the container's name.
     ///   - query: each is encoded here.
     func path(_ rest: String = "", _ query: (String, String)...) -> String {
         let all = query + [("account", account)]

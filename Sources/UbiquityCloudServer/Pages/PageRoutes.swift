@@ -4,7 +4,7 @@ internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Pages for people: what the cloud keeps, to look at. Nothing is changed by them, and no content is shown.
+/// Read-only web pages about the cloud's data. They show no content.
 struct PageRoutes: Sendable {
     let host: CloudHost
 
@@ -17,7 +17,7 @@ struct PageRoutes: Sendable {
         container.get("items/:item") { try await page($0, $1, item) }
     }
 
-    /// Who looks. The cloud's owner sees all accounts, everybody else the one that the token is for.
+    /// The authorized viewer. The cloud's owner sees all accounts, any other viewer the account of the token.
     enum Viewer: Hashable, Sendable {
         case owner
         case account(String)
@@ -42,7 +42,7 @@ struct PageRoutes: Sendable {
 
     private static func response(_ status: HTTPResponse.Status, _ page: HTML) -> Response {
         var response = Response(status: status, mediaType: "text/html; charset=utf-8", bytes: Array(page.text.utf8))
-        // Names come from anybody who shares the account: should one be taken for more than a name, it can do nothing.
+        // Names come from every user who shares the account. If one were taken for HTML, it could still do nothing.
         response.headers[.contentSecurityPolicy] =
             "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
         response.headers[.xContentTypeOptions] = "nosniff"
@@ -60,9 +60,9 @@ struct PageRoutes: Sendable {
         return .owner
     }
 
-    // MARK: What is asked for
+    // MARK: Request parameters
 
-    /// The browser, and what its address is: every page about a container begins with it.
+    /// The pages of a container, with its address for all links.
     private func container(
         _ request: Request, _ context: CloudContext, _ viewer: Viewer
     ) async throws -> ContainerPages {
@@ -99,7 +99,7 @@ struct PageRoutes: Sendable {
         let shown = names.dropFirst(Int(first)).prefix(OverviewPage.accounts)
         var accounts = [AccountOverview]()
         for name in shown {
-            // One that was deleted meanwhile is not there any more.
+            // An account that was deleted meanwhile.
             do { accounts.append(try await host.overview(name)) } catch let error as UbiquityError
                 where error.code == .notFound
             { continue }

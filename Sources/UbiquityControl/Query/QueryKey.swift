@@ -1,5 +1,5 @@
-/// What a query can ask of an item. The raw values are the names of the extended attributes, without what all have in
-/// front, where there is one; so the text of a query and a listing of attributes say the same.
+/// The properties of an item that a query can use. The raw values are the names of the extended attributes without
+/// their prefix, where there is one. So the text of a query and a listing of attributes use the same names.
 package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     case name
     /// From the container's root, without a slash in front.
@@ -8,13 +8,13 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     case kind
     /// Of the name, without the dot.
     case suffix = "extension"
-    /// Bytes; of a package, of all that is in it.
+    /// In bytes; for a package, of all its contents.
     case size
     case created
     case modified
     case isUbiquitous = "is-ubiquitous"
     case downloadingStatus = "downloading-status"
-    /// Some content is here, the newest or an older one.
+    /// Some content is on this device, the newest or an older one.
     case isDownloaded = "is-downloaded"
     case isDownloading = "is-downloading"
     case percentDownloaded = "percent-downloaded"
@@ -31,7 +31,7 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     case isPinned = "is-pinned"
     case itemID = "item-id"
 
-    /// What values it has, and so what can be asked of it.
+    /// The type of its values, and so the possible comparisons.
     package enum Values: Sendable {
         case text
         case path
@@ -54,7 +54,7 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// Whether a listing of names has it: the others need a look at what the sync engine knows.
+    /// Whether a listing of names has it: the others need the state of the sync engine.
     package var isOfListing: Bool {
         switch self {
         case .name, .path, .kind, .suffix, .size, .created, .modified, .itemID: true
@@ -62,7 +62,7 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// The key of a name as people write it: its own one, a short one, or one of `NSMetadataItem`'s.
+    /// The key for a name: its own, a short one, or one of `NSMetadataItem`'s.
     package init?(written name: String) {
         if let key = QueryKey(rawValue: name) ?? Self.short[name] ?? Self.ofOriginal(name) {
             self = key
@@ -97,7 +97,7 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     ]
 }
 
-/// One value of an item, or what it is compared with.
+/// One value of an item, or a value it is compared with.
 package enum QueryValue: Hashable, Sendable {
     case text(String)
     case number(Double)

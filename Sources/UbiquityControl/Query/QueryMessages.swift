@@ -2,25 +2,25 @@
 
 /// Where a query looks.
 package enum QueryScope: String, Codable, CaseIterable, Hashable, Sendable {
-    /// `Documents/` and what is in it, here or not.
+    /// `Documents/` and its contents, downloaded or not.
     case documents
-    /// The rest of what is synced, here or not.
+    /// All other synced items, downloaded or not.
     case data
-    /// What is wholly on this device, synced or not.
+    /// Items completely on this device, synced or not.
     case local
 }
 
 /// `ControlRoute.queries`: answered by a server-sent stream of `QueryNews`.
 package struct QueryRequest: Codable, Hashable, Sendable {
-    /// What lies in one of these; none, or not given: all that is synced.
+    /// Results are in one of these; if empty or not given: all synced items.
     package var scopes: [QueryScope]
     /// As in `QueryPredicate`; empty, or not given: all items.
     package var predicate: String
-    /// Only this folder and what is in it, from the mount's root, without a slash in front.
+    /// Only this folder and its contents, from the mount's root, without a slash in front.
     package var folder: String?
-    /// Whether to go on with updates; else the answer ends with `gathered`.
+    /// Whether updates follow; if not, the answer ends with `gathered`.
     package var isLive: Bool
-    /// Seconds in which changes gather before they are told together (0.25 if not given; 0.02 to 60).
+    /// In seconds: how long changes gather before they are sent together (0.25 if not given; 0.02 to 60).
     package var interval: Double?
 
     package init(
@@ -44,37 +44,37 @@ package struct QueryRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// One message to whoever asked.
+/// One message to the client.
 package struct QueryNews: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
-        /// The first: the index is being read.
+        /// The first message: the index is being read.
         case gathering
-        /// Some results, in `added`. An item that was met twice, since it moved meanwhile, is in `changed`, or in
-        /// `removed` if it is no result any more.
+        /// Some results, in `added`. An item found twice because it moved meanwhile is in `changed`, or in `removed` if
+        /// it is no result any more.
         case items
-        /// That was all; what follows are updates.
+        /// All results have been sent; updates follow.
         case gathered
-        /// What has changed since. An update that is long comes in several messages, all but the last with `isPart`; of
-        /// an item that is in two of them the later one counts.
+        /// Changes since. A long update comes in several messages, all but the last with `isPart`; if an item is in two
+        /// of them, the later one counts.
         case update
     }
 
     package var kind: Kind
     package var added: [MetadataRecord]?
     package var changed: [MetadataRecord]?
-    /// The ids of items that are results no more.
+    /// Ids of items that are no results any more.
     package var removed: [String]?
     package var isPart: Bool?
-    /// Results gathered.
+    /// Number of results gathered.
     package var count: Int?
 
     package init(_ kind: Kind) { self.kind = kind }
 
-    /// Items in one message: each has a path of up to 4096 bytes and texts of errors, and a line is 4 MiB at most.
+    /// Items in one message: each has a path of up to 4096 bytes and error texts, and a line is 4 MiB at most.
     package static let maximumItems = 200
 }
 
-/// What is known of one item, without a look at its content.
+/// The properties of one item, without reading its content.
 package struct MetadataRecord: Codable, Hashable, Sendable {
     package var item: ItemReport
     /// Seconds since 1970-01-01 UTC.
@@ -114,7 +114,7 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         try container.encode(modifiedAt, forKey: .modifiedAt)
     }
 
-    /// What a query asks of it.
+    /// The value of a query key.
     package func value(of key: QueryKey) -> QueryValue? {
         switch key {
         case .name: .text(name)
@@ -151,7 +151,7 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         }
     }
 
-    /// After the last dot of a name, if one is not its first character.
+    /// The text after the last dot of a name, unless the dot is the first character.
     package static func suffix(of name: String) -> String {
         guard let dot = name.utf8.lastIndex(of: UInt8(ascii: ".")), dot > name.startIndex else { return "" }
         return String(decoding: name.utf8[name.utf8.index(after: dot)...], as: UTF8.self)

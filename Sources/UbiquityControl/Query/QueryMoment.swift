@@ -1,18 +1,18 @@
 import UbiquityCore
 
-/// Moments as a query has them: "2026-11-20", "2026-11-20T10:11:12Z", "now", "now-7d", "-12h".
+/// Times in a query: "2026-11-20", "2026-11-20T10:11:12Z", "now", "now-7d", "-12h".
 enum QueryMoment {
     private static let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800]
 
-    /// The moments that can be written: from the first second of the year 1 to the last of 9999.
+    /// The times that can be written: from the first second of the year 1 to the last of 9999.
     private static let range = -62_135_596_800.0...253_402_300_799.0
 
-    /// The nearest moment that can be written.
+    /// The nearest time that can be written.
     static func clamped(_ seconds: Double) -> Double {
         seconds.isNaN ? 0 : min(max(seconds, range.lowerBound), range.upperBound)
     }
 
-    /// Seconds since 1970-01-01 UTC; nil if it is no moment.
+    /// Seconds since 1970-01-01 UTC; nil if the text is not a time.
     static func seconds(_ text: String, now: Double) -> Double? { moment(text, now: now).map(clamped) }
 
     private static func moment(_ text: String, now: Double) -> Double? {
@@ -46,11 +46,11 @@ enum QueryMoment {
             let year = Int64(fields[0]), let month = Int64(fields[1]), let day = Int64(fields[2]),
             year > 0, (1...12).contains(month), (1...31).contains(day)
         else { return nil }
-        // Counted in years that begin in March, whose leap day is their last.
+        // Counted in years that begin in March, so that the leap day is the last day.
         let shifted = month <= 2 ? year - 1 : year
         let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
         let days = shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
-        // The 31st of a short month is none of its days.
+        // Rejects a day that the month does not have.
         let back = CivilTime.date(daysSince1970: days)
         guard back == (year, month, day) else { return nil }
         return Double(days) * 86_400
@@ -65,16 +65,16 @@ enum QueryMoment {
 }
 
 extension QueryValue {
-    /// The nearest moment that a query's text can have.
+    /// The nearest time that a query's text can express.
     package static func moment(_ seconds: Double) -> QueryValue { .time(QueryMoment.clamped(seconds)) }
 }
 
 extension QueryMoment {
-    /// To the nanosecond, which is what files have.
+    /// To the nanosecond, the precision of file times.
     static func text(_ seconds: Double) -> String {
         let seconds = clamped(seconds)
         let whole = seconds.rounded(.down)
-        // Just before a whole second the product may be rounded up to it.
+        // Just before a whole second the product may round up to it.
         let fraction = String(min(Int64((seconds - whole) * 1e9), 999_999_999))
         let clock = CivilTime.text(seconds: Int64(whole))
         return "\(clock).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)Z"

@@ -1,14 +1,14 @@
 import UbiquityCore
 
 extension QueryPredicate {
-    /// Bytes in a query's text.
+    /// Longest query text in bytes.
     package static let maximumLength = 16_384
-    /// Parentheses and "not" within each other: each takes a call.
+    /// Limit for nested parentheses and "not": each takes a call.
     static let maximumDepth = 64
 
-    /// Reads a query's text: `name like "*.txt" and (size > 10M or modified > now-7d) and not conflicts`. An empty text
-    /// is about all items. Throws `.invalid` with what is wrong and where.
-    /// - Parameter now: seconds since 1970-01-01 UTC; what "now" in the text is taken for.
+    /// Parses a query's text: `name like "*.txt" and (size > 10M or modified > now-7d) and not conflicts`. An empty
+    /// text matches all items. Throws `.invalid` with the error and its position.
+    /// - Parameter now: seconds since 1970-01-01 UTC; the value of "now" in the text.
     package init(parsing text: String, now: Double) throws(UbiquityError) {
         guard text.utf8.count <= Self.maximumLength else {
             throw UbiquityError(.invalid, "not a query: longer than \(Self.maximumLength) bytes")
@@ -178,7 +178,7 @@ private struct QueryParser {
         return values
     }
 
-    /// Nil for "nil", which only "==" and "!=" know.
+    /// Nil for "nil", which only "==" and "!=" accept.
     private mutating func value(
         of key: QueryKey, _ comparison: QueryComparison.Operator
     ) throws(UbiquityError) -> QueryValue? {
@@ -208,7 +208,7 @@ private struct QueryParser {
             guard key == .kind, [.equal, .notEqual, .isIn].contains(comparison) else { return .text(text) }
             return Self.kinds.contains(text.lowercased()) ? .text(text.lowercased()) : nil
         case .path:
-            // A slash in front or at the end changes nothing about which folder it is.
+            // A slash in front or at the end does not change the folder.
             guard comparison == .within || comparison == .equal else { return .text(text) }
             return .text(text.split(separator: "/").joined(separator: "/"))
         case .size: return Self.number(text) ?? (try? ByteSize.parse(text)).map { .number(Double($0)) }

@@ -1,5 +1,5 @@
 extension QueryPredicate: CustomStringConvertible {
-    /// The text that reads back as this.
+    /// The text that parses to this predicate.
     package var description: String {
         switch self {
         case .constant(let isTrue): isTrue ? "true" : "false"

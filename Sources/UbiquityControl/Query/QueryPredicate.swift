@@ -1,4 +1,4 @@
-/// Which items a query is about.
+/// The condition of a query.
 package indirect enum QueryPredicate: Hashable, Sendable {
     case constant(Bool)
     case comparison(QueryComparison)
@@ -6,8 +6,8 @@ package indirect enum QueryPredicate: Hashable, Sendable {
     case all([QueryPredicate])
     case any([QueryPredicate])
 
-    /// Whether it holds. What is not asked for is not looked up.
-    /// - Parameter value: An item's value; nil if it has none.
+    /// Whether the condition holds. Values that are not needed are not looked up.
+    /// - Parameter value: returns an item's value; nil if it has none.
     package func holds(_ value: (QueryKey) throws -> QueryValue?) rethrows -> Bool {
         switch self {
         case .constant(let isTrue): isTrue
@@ -18,7 +18,7 @@ package indirect enum QueryPredicate: Hashable, Sendable {
         }
     }
 
-    /// Both, as one level: a chain of many is no deeper than one of two.
+    /// The conjunction, flattened: a chain of many conditions is no deeper than one of two.
     package func and(_ other: QueryPredicate) -> QueryPredicate {
         func parts(_ predicate: QueryPredicate) -> [QueryPredicate] {
             if case .all(let parts) = predicate { parts } else { [predicate] }
@@ -26,7 +26,7 @@ package indirect enum QueryPredicate: Hashable, Sendable {
         return .all(parts(self) + parts(other))
     }
 
-    /// Either, as one level.
+    /// The disjunction, flattened.
     package func or(_ other: QueryPredicate) -> QueryPredicate {
         func parts(_ predicate: QueryPredicate) -> [QueryPredicate] {
             if case .any(let parts) = predicate { parts } else { [predicate] }
@@ -34,7 +34,7 @@ package indirect enum QueryPredicate: Hashable, Sendable {
         return .any(parts(self) + parts(other))
     }
 
-    /// The same, with what a listing answers asked first.
+    /// The same condition, with the values that a listing has evaluated first.
     package var cheapFirst: QueryPredicate {
         switch self {
         case .constant, .comparison: self
@@ -81,9 +81,9 @@ package struct QueryComparison: Hashable, Sendable {
 
     package var key: QueryKey
     package var comparison: Operator
-    /// Upper and lower case are one.
+    /// Whether upper and lower case are equal.
     package var ignoresCase: Bool
-    /// One value, or several for `isIn`. None: compared with nothing at all ("nil").
+    /// One value, or several for `isIn`. Empty for a comparison with "nil".
     package var values: [QueryValue]
 
     package init(_ key: QueryKey, _ comparison: Operator, _ values: [QueryValue], ignoresCase: Bool = false) {
@@ -93,7 +93,7 @@ package struct QueryComparison: Hashable, Sendable {
         self.ignoresCase = ignoresCase
     }
 
-    /// A value that is missing is equal to nothing but "nil".
+    /// A missing value equals only "nil".
     func holds(for value: QueryValue?) -> Bool {
         guard comparison != .isIn else { return values.contains { matches(value, .equal, $0) } }
         return matches(value, comparison, values.first)
@@ -127,7 +127,7 @@ package struct QueryComparison: Hashable, Sendable {
         }
     }
 
-    /// By bytes: two names that look the same and are not are two names.
+    /// Byte by byte: two names that look the same but differ in bytes are different names.
     private static func compare(_ value: String, _ comparison: Operator, _ wanted: String) -> Bool {
         let (value, wanted) = (Array(value.utf8), Array(wanted.utf8))
         return switch comparison {
@@ -158,10 +158,10 @@ package struct QueryComparison: Hashable, Sendable {
 
 /// Patterns of `like`.
 enum Wildcards {
-    /// Whether the pattern matches the whole text. Takes steps in proportion to text times pattern at most.
+    /// Whether the pattern matches the whole text. The number of steps is at most proportional to text times pattern.
     static func match(_ text: [UInt8], _ pattern: [UInt8]) -> Bool {
         var (position, wanted) = (0, 0)
-        // Where to go on if what follows the last "*" does not match: it takes one byte more.
+        // Where to continue if the part after the last "*" does not match: the "*" takes one byte more.
         var retry: (position: Int, wanted: Int)?
         while position < text.count {
             if wanted < pattern.count, pattern[wanted] == UInt8(ascii: "*") {
@@ -184,7 +184,7 @@ enum Wildcards {
         return pattern[wanted...].allSatisfy { $0 == UInt8(ascii: "*") }
     }
 
-    /// After the character (of one to four bytes) at a position.
+    /// The position after the character (of one to four bytes) at a position.
     private static func next(_ position: Int, _ text: [UInt8]) -> Int {
         var next = position + 1
         while next < text.count, text[next] & 0xC0 == 0x80 { next += 1 }

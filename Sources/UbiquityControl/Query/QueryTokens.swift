@@ -1,20 +1,20 @@
 import UbiquityCore
 
-/// A query's text, cut into words.
+/// A token of a query's text.
 struct QueryToken: Hashable {
     enum Kind: Hashable {
         /// Without quotes: a key, an operator, or a value.
         case word(String)
         case string(String)
-        /// An operator of signs, a parenthesis, a brace or a comma.
+        /// An operator of symbols, a parenthesis, a brace or a comma.
         case sign(String)
-        /// What stands between "[" and "]".
+        /// The text between "[" and "]".
         case modifier(String)
         case end
     }
 
     var kind: Kind
-    /// Where it begins: the number of the character, from 1.
+    /// The position of its first character, from 1.
     var position: Int
 
     /// For a message.
@@ -35,10 +35,10 @@ struct QueryToken: Hashable {
 
     /// Longest first, so that "<=" is not taken for "<".
     private static let signs = ["==", "!=", "<>", "<=", ">=", "&&", "||", "=", "<", ">", "!", "(", ")", "{", "}", ","]
-    /// What ends a word.
+    /// Characters that end a word.
     private static let marks = Set("=!<>&|(){},[]\"' \t\r\n")
 
-    /// Throws `.invalid` for a text in quotes, or a "[", without an end, and for signs that mean nothing.
+    /// Throws `.invalid` for an unterminated quote or "[", and for unknown symbols.
     static func all(in text: String) throws(UbiquityError) -> [QueryToken] {
         let characters = Array(text)
         var tokens = [QueryToken](), next = 0
@@ -72,7 +72,7 @@ struct QueryToken: Hashable {
         return tokens + [QueryToken(kind: .end, position: characters.count + 1)]
     }
 
-    /// A text in quotes; in it a backslash keeps the character after it as it is.
+    /// A text in quotes; in it a backslash escapes the next character.
     private static func quoted(_ characters: [Character], _ next: inout Int) throws(UbiquityError) -> String {
         let start = next, quote = characters[next]
         var text = ""
