@@ -1,4 +1,4 @@
-/// A set of bytes, as "[a-z]" in a pattern names it.
+/// A set of bytes, as "[a-z]" in a pattern describes it.
 struct ByteSet: Sendable, Hashable {
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
@@ -34,16 +34,16 @@ struct ByteSet: Sendable, Hashable {
 
     private mutating func invert() { words = (~words.0, ~words.1, ~words.2, ~words.3) }
 
-    // MARK: Reading a pattern
+    // MARK: Parsing a pattern
 
     private static let closing = UInt8(ascii: "]")
     private static let colon = UInt8(ascii: ":")
 
-    /// Takes what stands after "[" off a pattern, with the "]". Nil if there is no "]", or a class nobody knows.
+    /// Parses the part of a pattern after "[", up to and including "]". Nil if "]" is missing or a class is unknown.
     init?(from text: inout ArraySlice<UInt8>) {
         let isNegated = text.first == UInt8(ascii: "!") || text.first == UInt8(ascii: "^")
         if isNegated { text.removeFirst() }
-        // The first of a range, if the last piece could be one. A "]" in front is an ordinary member.
+        // The start of a range, if the last member can be one. A "]" at the beginning is an ordinary member.
         var rangeStart: UInt8?
         var isFirst = true
         while true {
@@ -78,7 +78,7 @@ struct ByteSet: Sendable, Hashable {
 
     private struct NoClass: Error {}
 
-    /// The name in "[:name:]" after its "[", which is taken off. Throws if it is not one: then "[" is a member.
+    /// Parses the name in "[:name:]" after its "[". Throws if it is not such a name; then "[" is a member.
     private static func className(_ text: inout ArraySlice<UInt8>) throws -> String {
         guard let end = text.firstIndex(of: closing), end - text.startIndex >= 2, text[end - 1] == colon else {
             throw NoClass()

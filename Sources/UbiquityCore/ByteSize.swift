@@ -1,7 +1,9 @@
 /// Sizes as people write them.
 package enum ByteSize {
-    /// Bytes of "512", "10G", "1.5GiB", "64 MB": K, M, G, T alone or with "iB" are powers of 1024, with "B" powers of
-    /// 1000, as with coreutils. `.invalid` for anything else and for what does not fit in 63 bits.
+    /// Parses "512", "10G", "1.5GiB", "64 MB" into bytes. K, M, G, T, P alone or with "iB" are powers of 1024, with "B"
+    /// powers of 1000, as with coreutils.
+    ///
+    /// - Throws: `.invalid` for anything else, and for sizes beyond 63 bits.
     package static func parse(_ text: String) throws(UbiquityError) -> Int64 {
         let wrong = UbiquityError(.invalid, "not a size: \"\(text)\"", remedy: "write for example 512M, 10G or 1.5GiB")
         let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
@@ -24,7 +26,7 @@ package enum ByteSize {
         return (0..<power).reduce(1) { factor, _ in factor * base }
     }
 
-    /// "1.5 MiB": three digits or fewer, one after the point below ten.
+    /// Formats a size as "1.5 MiB": at most three digits, with one decimal below ten.
     package static func text(_ bytes: Int64) -> String {
         guard bytes >= 1024 else { return "\(bytes) B" }
         var value = Double(bytes)

@@ -4,12 +4,12 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
 
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// The id in 32 bytes, or nil if there are more or fewer.
+    /// Makes the id from 32 bytes; nil if there are more or fewer.
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         withUnsafeMutableBytes(of: &words) { raw in
-            // One copy for arrays and their slices: records are decoded by the hundred thousand.
+            // Arrays and slices are copied at once: records are decoded by the hundred thousand.
             let isCopied: Void? = bytes.withContiguousStorageIfAvailable { raw.copyBytes(from: $0) }
             guard isCopied == nil else { return }
             for (position, byte) in bytes.enumerated() { raw[position] = byte }
@@ -17,14 +17,14 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
         self.words = words
     }
 
-    /// From a SHA-256, which always has 32 bytes; more are cut off, missing ones are zero.
+    /// Makes the id from a SHA-256, which always has 32 bytes. More bytes are cut off, missing ones are zero.
     package init(digest: [UInt8]) {
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: digest.prefix(Self.byteCount)) }
         self.words = words
     }
 
-    /// The id in 64 hexadecimal digits, or nil if the text is anything else.
+    /// Makes the id from 64 hexadecimal digits; nil for any other text.
     package init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
@@ -37,11 +37,11 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
     package static func == (left: Self, right: Self) -> Bool { left.words == right.words }
 
     package func hash(into hasher: inout Hasher) {
-        // The content is a hash already: its first word spreads as well as all four.
+        // The id is a hash already, so its first word is as well distributed as all four.
         hasher.combine(words.0)
     }
 
-    /// In the order of the bytes.
+    /// Compares in the order of the bytes.
     package static func < (left: Self, right: Self) -> Bool {
         let (a, b) = (left.words, right.words)
         if a.0 != b.0 { return a.0.bigEndian < b.0.bigEndian }
@@ -51,7 +51,7 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
     }
 }
 
-/// A chunk's place in a content: its id and its length in bytes.
+/// A chunk in a content: its id and its length in bytes.
 package struct ChunkReference: Hashable, Sendable {
     package let id: ChunkID
     /// Length in bytes, 1 … `Limits.maximumChunkLength`.

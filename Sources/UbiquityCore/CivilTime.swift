@@ -1,4 +1,4 @@
-/// Moments as text, in UTC.
+/// Times as text, in UTC.
 package enum CivilTime {
     /// "2026-11-20T10:11:12.345Z".
     package static func text(_ time: Timestamp) -> String {
@@ -6,10 +6,10 @@ package enum CivilTime {
         return "\(text(seconds: time.seconds, separator: ":")).\(millisecond)Z"
     }
 
-    /// "2026-11-20T10.11.12Z", for names of files: a colon means something to too many programs.
+    /// "2026-11-20T10.11.12Z", for file names: many programs give the colon a meaning.
     package static func name(_ time: Timestamp) -> String { text(seconds: time.seconds, separator: ".") + "Z" }
 
-    /// "2026-11-20T10:11:12", also for what is out of a timestamp's range.
+    /// "2026-11-20T10:11:12", also for times outside a timestamp's range.
     package static func text(seconds: Int64) -> String { text(seconds: seconds, separator: ":") }
 
     private static func text(seconds: Int64, separator: String) -> String {
@@ -19,7 +19,7 @@ package enum CivilTime {
         return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T\(clock)"
     }
 
-    /// The day in the Gregorian calendar, by counting in years that begin in March, whose leap day is their last.
+    /// Returns the Gregorian date. It counts in years that begin in March, so that the leap day is their last.
     package static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let shifted = days + 719_468
         let (era, dayOfEra) = floorDivide(shifted, 146_097)

@@ -1,14 +1,14 @@
-/// What two versions of an item were both made from.
+/// The common ancestor of two versions of an item.
 package enum CommonVersion: Sendable, Hashable {
     case version(RemoteVersion)
-    /// Nothing: each was made by itself.
+    /// There is none: each version was made independently.
     case none
-    /// It is known, and its content is still on its way to the cloud.
+    /// The ancestor is known, but its content has not reached the cloud yet.
     case awaited
-    /// It, or what was between, is not known any more.
+    /// The ancestor, or a version between, is no longer known.
     case notKept
 
-    /// - Parameter versions: All that is known of the item. Each tells what it was made from.
+    /// - Parameter versions: All known versions of the item, each with its base.
     package init(of one: RemoteVersion, _ other: RemoteVersion, among versions: [RemoteVersion]) {
         let known = Dictionary((versions + [one, other]).map { ($0.id, $0) }) { first, _ in first }
         let (line, isWhole) = Self.line(of: one, known), (others, areWhole) = Self.line(of: other, known)
@@ -24,14 +24,13 @@ package enum CommonVersion: Sendable, Hashable {
         }
     }
 
-    /// The version and those that it was made from, nearest first; and whether it is known what the first one was made
-    /// from.
+    /// Returns the version and its ancestors, nearest first, and whether the chain is complete.
     private static func line(
         of version: RemoteVersion, _ known: [VersionID: RemoteVersion]
     ) -> (versions: [VersionID], isWhole: Bool) {
         var line = [version.id], seen: Set = [version.id], last = version
         while let base = last.baseVersion {
-            // A cloud that tells of a circle tells nothing.
+            // A cycle in the cloud's data makes the chain useless.
             guard seen.insert(base).inserted else { return (line, false) }
             line.append(base)
             guard let next = known[base] else { return (line, false) }

@@ -1,5 +1,5 @@
-/// When one of an item's fields was changed, where an item was changed more than once: of each field the later change
-/// counts, whatever else of the item was changed since.
+/// The time at which one of an item's fields was changed. If two devices change an item, the later change of each field
+/// wins, regardless of other fields.
 package struct FieldTime: Hashable, Sendable {
     package var field: Field
     /// By the clock of the device that made the change.

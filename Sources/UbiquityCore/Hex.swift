@@ -12,7 +12,7 @@ package enum Hex {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes, or nil if the text is not an even number of hexadecimal digits.
+    /// Decodes the text; nil if it is not an even number of hexadecimal digits.
     package static func decode(_ text: String) -> [UInt8]? {
         var bytes = [UInt8]()
         var half: UInt8?

@@ -1,6 +1,6 @@
-/// A random 128-bit identity of one kind of thing. `Kind` keeps an item's id from being passed for a version's.
+/// A random 128-bit identity of one kind of thing. `Kind` prevents passing an item's id for a version's.
 ///
-/// 128 bits, because ids are made by devices that do not know each other: no two of them may ever meet.
+/// Devices create ids independently; 128 bits make a collision practically impossible.
 public struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The first eight bytes, big-endian.
     public let high: UInt64
@@ -12,12 +12,12 @@ public struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConv
         self.low = low
     }
 
-    /// A new identity from the given source of randomness.
+    /// Makes a new identity from the given source of randomness.
     public init(using generator: inout some RandomNumberGenerator) {
         self.init(high: generator.next(), low: generator.next())
     }
 
-    /// The identity in 16 bytes, or nil if there are more or fewer.
+    /// Makes the identity from 16 bytes; nil if there are more or fewer.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 16 else { return nil }
         var words: (UInt64, UInt64) = (0, 0)
@@ -27,7 +27,7 @@ public struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConv
         self.init(high: words.0, low: words.1)
     }
 
-    /// The identity in 32 hexadecimal digits, or nil if the text is anything else.
+    /// Makes the identity from 32 hexadecimal digits; nil for any other text.
     public init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
@@ -56,7 +56,7 @@ public enum VersionTag {}
 public enum DeviceTag {}
 public enum RequestTag {}
 
-/// A file, directory or symlink, whatever its name and place become.
+/// A file, directory or symlink, through all renames and moves.
 public typealias ItemID = Identifier<ItemKindTag>
 /// One immutable content of a file.
 public typealias VersionID = Identifier<VersionTag>
@@ -66,6 +66,6 @@ public typealias DeviceID = Identifier<DeviceTag>
 public typealias RequestID = Identifier<RequestTag>
 
 extension Identifier where Kind == ItemKindTag {
-    /// The container's top folder: the same in every container, never created, never deleted.
+    /// The container's top folder. The id is the same in every container; the folder is never created or deleted.
     public static var root: ItemID { ItemID(high: 0, low: 0) }
 }

@@ -1,24 +1,24 @@
-/// One line of an ignore file: which paths it is about, and whether it ignores them or takes them back.
+/// One line of an ignore file: a pattern of paths, and whether it ignores or includes them.
 ///
-/// The syntax and its corner cases are those of gitignore(5), as git 2.39 carries them out (`git check-ignore`): bytes
-/// are compared, "*" and "?" do not match "/", "**" stands for folders only as a whole part of the path.
+/// Syntax and corner cases are those of gitignore(5), as git 2.39 implements them (`git check-ignore`). Bytes are
+/// compared; "*" and "?" do not match "/"; "**" matches folders only as a whole part of the path.
 struct IgnorePattern: Sendable, Hashable {
-    /// A part of a path between slashes, as the pattern has it.
+    /// A part of the pattern between slashes.
     private enum Part: Sendable, Hashable {
         case name([NameToken])
-        /// "**": any number of folders; at the end, whatever is below.
+        /// "**": any number of folders; at the end, everything below.
         case anything
     }
 
-    /// Begins with "!": paths that match are not ignored.
+    /// The line begins with "!": matching paths are not ignored.
     let isNegated: Bool
-    /// Ends with "/": only folders match.
+    /// The line ends with "/": only folders match.
     private let isForDirectories: Bool
-    /// No "/" but at the end: the last name of a path decides, at whatever depth.
+    /// The pattern has no "/" except at the end: it is compared with the last name of a path, at any depth.
     let isForNames: Bool
     private let parts: [Part]
 
-    /// Nil for a line that matches nothing: empty, a comment, or damaged.
+    /// Nil for a line that matches nothing: empty, a comment, or malformed.
     init?(line: [UInt8]) {
         var text = Self.withoutTrailingSpaces(line)
         guard let first = text.first, first != UInt8(ascii: "#") else { return nil }
@@ -36,7 +36,7 @@ struct IgnorePattern: Sendable, Hashable {
     private static let backslash = UInt8(ascii: "\\")
     private static let star = UInt8(ascii: "*")
 
-    /// Spaces at the end mean nothing unless a backslash is in front.
+    /// Trailing spaces are ignored unless a backslash precedes them.
     private static func withoutTrailingSpaces(_ line: [UInt8]) -> [UInt8] {
         var end = 0, index = 0
         while index < line.count {
@@ -63,7 +63,7 @@ struct IgnorePattern: Sendable, Hashable {
                 (tokens, begin) = ([], rest.startIndex)
             } else {
                 guard let token = NameToken(from: &rest) else { return nil }
-                // Stars in a row are one.
+                // Consecutive stars count as one.
                 if token != .anyBytes || tokens.last != .anyBytes { tokens.append(token) }
             }
         }
@@ -73,7 +73,7 @@ struct IgnorePattern: Sendable, Hashable {
 
     // MARK: Matching
 
-    /// - Parameter path: the names from the ignore file's folder down to the item, at least one.
+    /// - Parameter path: The names from the ignore file's folder down to the item, at least one.
     func matches(_ path: ArraySlice<ItemName>, isDirectory: Bool) -> Bool {
         guard let name = path.last, isDirectory || !isForDirectories else { return false }
         guard !isForNames else { return matches(name) }
@@ -85,14 +85,14 @@ struct IgnorePattern: Sendable, Hashable {
         return NameToken.match(tokens, name.bytes)
     }
 
-    /// Each "**" is tried at its shortest first and lengthened on a mismatch after it. Only the last one ever needs
-    /// lengthening: what follows an earlier one has matched, and a later match of that leaves less for the rest.
+    /// Each "**" is tried at its shortest first and extended after a mismatch. Only the last one ever needs extending:
+    /// the part after an earlier one has matched, and a later match leaves less for the rest.
     private func matches(_ path: ArraySlice<ItemName>) -> Bool {
         var inPath = path.startIndex, inParts = 0
         var retryPath = inPath, retryPart: Int?
         while true {
             if inParts < parts.count, parts[inParts] == .anything {
-                // At the end it stands for what is below, which is not nothing.
+                // At the end it matches everything below, which must be at least one name.
                 guard inParts + 1 < parts.count else { return inPath < path.endIndex }
                 inParts += 1
                 (retryPath, retryPart) = (inPath, inParts)
@@ -112,14 +112,14 @@ struct IgnorePattern: Sendable, Hashable {
     }
 }
 
-/// A piece of a pattern for one name.
+/// A token of a pattern for one name.
 enum NameToken: Sendable, Hashable {
     case byte(UInt8)
     case anyByte
     case anyBytes
     case oneOf(ByteSet)
 
-    /// Takes the next piece off a pattern; nil if the pattern is damaged and matches nothing.
+    /// Parses the next token of a pattern; nil if the pattern is malformed and matches nothing.
     init?(from text: inout ArraySlice<UInt8>) {
         guard let byte = text.popFirst() else { return nil }
         switch byte {
@@ -144,8 +144,8 @@ enum NameToken: Sendable, Hashable {
         }
     }
 
-    /// Whether a whole name matches. Each star is tried at its shortest first and lengthened on a mismatch after it;
-    /// only the last one ever needs lengthening, so the cost is at most name times pattern.
+    /// Returns whether a whole name matches. Each star is tried at its shortest first and extended after a mismatch.
+    /// Only the last one ever needs extending, so the cost is at most name length times pattern length.
     static func match(_ tokens: [NameToken], _ name: [UInt8]) -> Bool {
         var inName = 0, inTokens = 0
         var retryName = 0, retryToken: Int?

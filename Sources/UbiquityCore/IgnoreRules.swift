@@ -1,17 +1,17 @@
-/// What an ignore file says: lines of gitignore syntax, of which the last that matches a path decides.
+/// The rules of an ignore file: lines of gitignore syntax. The last line that matches a path decides.
 package struct IgnoreRules: Sendable, Hashable {
     private let patterns: [IgnorePattern]
-    /// The lines, by which two lists can be compared.
+    /// The lines as text, for comparing two lists.
     package let text: [UInt8]
-    /// Whether some line looks at more of a path than its last name.
+    /// Whether a line compares more of a path than its last name.
     package let needsPath: Bool
 
     /// The name of ignore files in a container's folders.
     package static let fileName = ItemName(stored: Array(".ubiquityignore".utf8))
-    /// Bytes of an ignore file that are read; one that is longer is nobody's handwork.
+    /// Maximum bytes read of an ignore file. A longer one was not written by hand.
     package static let maximumLength = 256 * 1024
 
-    /// - Parameter text: of a file; a byte order mark and "\r\n" do no harm.
+    /// - Parameter text: The file's bytes; a byte order mark and "\r\n" are accepted.
     package init(text: [UInt8]) {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let text = text.starts(with: mark) ? text[mark.count...] : text[...]
@@ -31,18 +31,19 @@ package struct IgnoreRules: Sendable, Hashable {
 
     package var isEmpty: Bool { patterns.isEmpty }
 
-    /// Whether the path is ignored; nil if no line is about it. A folder above it is not looked at.
-    /// - Parameter path: the names from the rules' folder down to the item.
+    /// Returns whether the path is ignored; nil if no line matches. Folders above it are not checked.
+    ///
+    /// - Parameter path: The names from the rules' folder down to the item.
     package func decision(on path: ArraySlice<ItemName>, isDirectory: Bool) -> Bool? {
         patterns.last { $0.matches(path, isDirectory: isDirectory) }.map { !$0.isNegated }
     }
 
-    /// Whether a path is ignored by rules of several folders: those of a deeper folder come before those of one above,
-    /// and nothing below an ignored folder can be taken back, as in git. Nil if no line is about the path.
+    /// Returns whether a path is ignored by the rules of several folders; nil if no line matches. As in git, rules of a
+    /// deeper folder take precedence, and nothing below an ignored folder can be included again.
+    ///
     /// - Parameters:
-    ///   - path: the names from the top folder down to the item.
-    ///   - levels: the rules, and how many folders lie between the top one and theirs (0 for the top folder), the
-    ///     first ones weaker than the ones after.
+    ///   - path: The names from the top folder down to the item.
+    ///   - levels: Rules, each with its folder's depth (0 for the top folder), weakest first.
     package static func decision(
         on path: [ItemName], isDirectory: Bool, by levels: [(depth: Int, rules: IgnoreRules)]
     ) -> Bool? {
@@ -60,22 +61,23 @@ package struct IgnoreRules: Sendable, Hashable {
 }
 
 extension IgnoreRules {
-    /// Names that programs make for a moment beside documents, if nothing else is configured.
+    /// The default rules: names of temporary files that programs make beside documents.
     package static let standardLines = temporaryNamesOfRsync + [
-        // vim: swap files (from .swp backwards), the file by which it tries whether it may write, undo files.
+        // vim: swap files (from .swp backwards), the file with which it tests write access, undo files.
         "*.swp", "*.swo", "*.swx", ".*.sw[a-p]", "4913",
         // Backups of vim, emacs, nano and many more, and vim's ".name.un~".
         "*~",
-        // emacs: locks, automatic saves.
+        // emacs: locks, autosaves.
         ".#*", "\\#*#",
         // GLib's half-written files; locks and half-written files of LibreOffice; owner files of Office; Kate.
         ".goutputstream-*", ".~lock.*#", "lu[0-9]*.tmp", "~$*", ".*.kate-swp",
-        // What file systems make of a file that is deleted while it is open.
+        // Names that file systems give to a file deleted while it is open.
         ".fuse_hidden*", ".nfs????????????*",
     ]
 
-    /// rsync writes ".NAME.XXXXXX", six letters and digits. As ".NAME.backup" is no such thing, at least one must be a
-    /// capital and not all: of mkstemp(3)'s names that is 96 in 100, and the others are renamed before they go up.
+    /// rsync writes ".NAME.XXXXXX", six letters and digits. To exclude names such as ".NAME.backup", at least one must
+    /// be a capital, but not all. That covers 96 in 100 of mkstemp(3)'s names; the others are renamed before they are
+    /// uploaded.
     private static let temporaryNamesOfRsync: [String] = {
         let any = "[0-9A-Za-z]", capital = "[A-Z]"
         let oneCapital = (0..<6).map { place in
@@ -86,6 +88,6 @@ extension IgnoreRules {
 
     package static let standard = IgnoreRules(standardLines)
 
-    /// A name with this end never leaves the device, whatever ignore files say.
+    /// An item whose name has this suffix never leaves the device, whatever ignore files say.
     package static let localSuffix = Array(".nosync".utf8)
 }

@@ -1,19 +1,19 @@
-/// What a device asks the cloud to change of one item: only the fields it changed.
+/// A device's change of one item, sent to the cloud: only the changed fields.
 package struct ItemChange: Hashable, Sendable {
     package var id: ItemID
     package var kind: ItemKind
-    /// The item's revision this device knew when it made the change; zero for an item the cloud has not seen.
+    /// The item's revision that this device knew when it made the change; zero for an item the cloud has not seen.
     package var baseRevision: Revision
-    /// When the change was made, by this device's clock. The cloud clamps it against its own.
+    /// The time of the change, by this device's clock. The cloud clamps it by its own.
     package var changedAt: Timestamp
     package var action: Action
 
     package enum Action: Hashable, Sendable {
         case put(ChangedFields)
         case delete
-        /// Decisions about versions of a file, at most `Limits.maximumVersionActions`. They are no edit of it.
+        /// Decisions about versions of a file, at most `Limits.maximumVersionActions`. They do not edit the file.
         case versions([VersionAction])
-        /// A deleted item comes back, a folder with what was deleted along with it; to another place if one is given.
+        /// Restores a deleted item, a folder with everything deleted along with it; at another place if one is given.
         case undelete(Place?)
     }
 
@@ -25,14 +25,14 @@ package struct ItemChange: Hashable, Sendable {
         self.action = action
     }
 
-    /// When a field was changed.
+    /// Returns the time at which a field was changed.
     package func time(of field: FieldTime.Field) -> Timestamp {
         guard case .put(let fields) = action else { return changedAt }
         return fields.earlier[field] ?? changedAt
     }
 }
 
-/// The changed fields of an item; nil is unchanged. A creation (base revision zero) has place, mode and times, and
+/// The changed fields of an item; nil means unchanged. A creation (base revision zero) has place, mode and times, and
 /// the link target or content that its kind needs.
 package struct ChangedFields: Hashable, Sendable {
     package var place: Place?
@@ -45,7 +45,7 @@ package struct ChangedFields: Hashable, Sendable {
     package var xattrsRemoved: [[UInt8]]
     package var linkTarget: [UInt8]?
     package var content: ContentChange?
-    /// When fields were changed that were not changed last, at the change's `changedAt`; at most one for each.
+    /// Times of fields changed before the change's `changedAt`; at most one per field.
     package var earlier: [FieldTime]
 
     package init(
@@ -78,11 +78,11 @@ package struct Place: Hashable, Sendable {
 /// A new content of a file.
 package struct ContentChange: Hashable, Sendable {
     package var version: VersionID
-    /// The version this one was made from; nil for a new file.
+    /// The version this one is based on; nil for a new file.
     package var baseVersion: VersionID?
     /// Size in bytes.
     package var size: Int64
-    /// Nil announces the version: its size is known, its chunks follow in a later change with the same version id.
+    /// Nil announces the version: its size is known, and a later change with the same version id sends its chunks.
     package var manifest: Manifest?
 
     package init(version: VersionID, baseVersion: VersionID?, size: Int64, manifest: Manifest?) {

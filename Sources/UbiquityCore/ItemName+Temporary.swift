@@ -1,13 +1,13 @@
-// Programs that save by renaming write a file of another name first. Nobody is to hear of it: its content and its end
-// come with the document. Most rename it at once; when the machine is busy, or a shell starts `mv` for it, some time
-// later. So that no other file has to wait for that, such names are told by what programs make of them.
+// Recognizes temporary names. Programs that save by renaming write a file of another name first. Such a file must not
+// be uploaded: its content follows with the document. Most programs rename it at once, but a busy machine, or a shell
+// that starts `mv`, takes longer. Recognizing the names means that no other file has to wait.
 extension ItemName {
-    /// Suffixes of what is not finished.
+    /// Suffixes of unfinished files.
     private static let suffixes: Set<String> = ["tmp", "temp", "new", "part", "partial", "lock"]
-    /// Names of documents that are looked for, per name.
+    /// Maximum possible documents per name.
     private static let maximumDocuments = 4
 
-    /// Whether the name is one that programs make up for the moment: mktemp's and Python's "tmp…", sed's, "NAME.new".
+    /// Whether the name is a typical temporary one: mktemp's and Python's "tmp…", sed's, "NAME.new".
     package var isMadeUp: Bool {
         let plain = Self.unmarked(bytes)
         let text = String(decoding: plain, as: UTF8.self).lowercased()
@@ -21,8 +21,9 @@ extension ItemName {
         return Self.suffixes.contains(String(decoding: suffix, as: UTF8.self).lowercased())
     }
 
-    /// Documents beside which a program would make this name: "report.txt" for "report.txt.1234", ".report.txt.aB3xYz"
-    /// and "report.txt-new". Only names with an extension: "a" is no document of which "a.txt" would be made.
+    /// Documents for which a program would make this temporary name: "report.txt" for "report.txt.1234",
+    /// ".report.txt.aB3xYz" and "report.txt-new". Only names with an extension count: otherwise "a.txt" would be a
+    /// temporary name of "a".
     package var possibleDocuments: [ItemName] {
         let plain = Self.unmarked(bytes)
         var result = [ItemName](), end = plain.count
@@ -36,7 +37,7 @@ extension ItemName {
         return result.filter { !$0.stemAndExtension.suffix.isEmpty && $0.bytes.last != UInt8(ascii: ".") }
     }
 
-    /// Without the character by which a name is hidden or marked.
+    /// The name without the character that hides or marks it.
     private static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let first = bytes.first, bytes.count > 1, ".#~$_,".utf8.contains(first) else { return bytes }
         return Array(bytes.dropFirst())

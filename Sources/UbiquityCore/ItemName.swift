@@ -1,10 +1,10 @@
-/// The name of an item in its directory: bytes, as Linux has them, known to be UTF-8.
+/// The name of an item in its directory: bytes, as on Linux, known to be UTF-8.
 ///
-/// Not a `String`: two canonically equivalent strings are one `String` and two files.
+/// It is not a `String`: two canonically equivalent strings are equal, but name two files.
 public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let bytes: [UInt8]
 
-    /// Why a name cannot be used.
+    /// The reason why a name cannot be used.
     public enum Invalid: Error, Equatable {
         case empty, tooLong, notUTF8
         /// "." or "..", or a name with "/" or a zero byte.
@@ -14,7 +14,7 @@ public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible 
     public init(_ bytes: [UInt8]) throws(Invalid) {
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Limits.maximumNameLength else { throw .tooLong }
-        // Every request about a name comes here: one pass, and a string is only made of what is not ASCII.
+        // Every request with a name runs this code: one pass, and only a name that is not ASCII becomes a string.
         var isASCII = true, dots = 0
         for byte in bytes {
             switch byte {
@@ -34,21 +34,21 @@ public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible 
     /// For bytes that were a valid name when they were stored (the index, the top folder's empty name).
     public init(stored bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Where an item's other versions stand, in every directory; no item may have this name, on any device.
+    /// The folder of an item's other versions, present in every directory. No item may have this name, on any device.
     package static let versionsFolder = ItemName(stored: Array(".versions".utf8))
 
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
     public static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
 
-    /// The name's stem and its extension with the dot (empty if none): "a.tar.gz" is "a.tar" and ".gz", and
-    /// ".profile" has no extension.
+    /// The name's stem, and its extension with the dot (empty if none): "a.tar.gz" is "a.tar" and ".gz"; ".profile" has
+    /// no extension.
     package var stemAndExtension: (stem: [UInt8], suffix: [UInt8]) {
         guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return (bytes, []) }
         return (Array(bytes[..<dot]), Array(bytes[dot...]))
     }
 
-    /// The name a second item of this name gets: "report.txt" becomes "report 2.txt".
+    /// Returns the name for a second item of this name: "report.txt" becomes "report 2.txt".
     package func numbered(_ number: Int) -> ItemName {
         let (stem, suffix) = stemAndExtension
         let mark = Array(" \(number)".utf8)
@@ -57,7 +57,7 @@ public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible 
         return Self.shortened(stem, to: room, then: mark + suffix)
     }
 
-    /// The same with the number before the last character, for a name whose end says what it is: "notes~" becomes
+    /// Returns the name with the number before the last character, for a name whose end has a meaning: "notes~" becomes
     /// "notes 2~".
     package func numberedBeforeItsEnd(_ number: Int) -> ItemName {
         var end = bytes.count - 1
@@ -66,13 +66,13 @@ public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible 
         return Self.shortened(Array(bytes[..<end]), to: Limits.maximumNameLength - tail.count, then: tail)
     }
 
-    /// The same for something that must not leave this device: "report.txt" becomes "report.txt 2.nosync".
+    /// Returns a numbered name for an item that must stay on this device: "report.txt" becomes "report.txt 2.nosync".
     package func numberedLocal(_ number: Int) -> ItemName {
         let tail = Array(" \(number)".utf8) + IgnoreRules.localSuffix
         return Self.shortened(bytes, to: Limits.maximumNameLength - tail.count, then: tail)
     }
 
-    /// At most `length` bytes of `head`, cut between characters, then `tail`.
+    /// Returns at most `length` bytes of `head`, cut between characters, followed by `tail`.
     private static func shortened(_ head: [UInt8], to length: Int, then tail: [UInt8]) -> ItemName {
         var end = min(head.count, length)
         while end > 0, end < head.count, head[end] & 0xC0 == 0x80 { end -= 1 }

@@ -1,4 +1,4 @@
-/// An item's row in this device's index: never reused, never changed, never sent.
+/// The key of an item's row in this device's index: never reused, never changed, never sent.
 public struct ItemKey: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let rawValue: Int64
     public init(_ rawValue: Int64) { self.rawValue = rawValue }
@@ -8,7 +8,7 @@ public struct ItemKey: Hashable, Comparable, Sendable, CustomStringConvertible {
     public var description: String { String(rawValue) }
 }
 
-/// A backing file in this device's content store: never reused. Its file name is the number in hexadecimal.
+/// The id of a backing file in this device's content store: never reused. Its file name is the number in hexadecimal.
 public struct ContentID: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let rawValue: Int64
     public init(_ rawValue: Int64) { self.rawValue = rawValue }

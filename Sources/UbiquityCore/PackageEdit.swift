@@ -1,13 +1,14 @@
-/// What a commit says of a package that its changes are about. Of two devices that changed one without knowing of each
-/// other the cloud takes the first, and refuses the second until that has decided about the whole.
+/// A commit's statement about a package that its changes affect. If two devices change a package independently, the
+/// cloud accepts the first. It refuses the second until that device has decided about the whole package.
 package struct PackageEdit: Hashable, Sendable {
     /// The package's folder.
     package var id: ItemID
-    /// All that the cloud had of the package at this revision was there when it was changed. Nil is not compared.
+    /// The revision of the package that the change is based on: the device had everything up to it. Nil is not
+    /// compared.
     package var base: Revision?
     /// The last of the changes, by the device's clock.
     package var changedAt: Timestamp
-    /// The state that has lost, to be kept.
+    /// The losing state, to be kept.
     package var lost: LostPackage?
 
     package init(id: ItemID, base: Revision?, changedAt: Timestamp, lost: LostPackage? = nil) {
@@ -18,8 +19,8 @@ package struct PackageEdit: Hashable, Sendable {
     }
 }
 
-/// A whole state of a package that lost against another: a conflict version of its folder. The content is a
-/// `PackageTree` and behind it the contents of the files in it.
+/// The whole state of a package that lost a conflict: a conflict version of its folder. The content is a `PackageTree`,
+/// followed by the contents of its files.
 package struct LostPackage: Hashable, Sendable {
     package var version: VersionID
     /// Size in bytes.
@@ -27,7 +28,7 @@ package struct LostPackage: Hashable, Sendable {
     package var manifest: Manifest
     /// By the device's clock.
     package var modifiedAt: Timestamp
-    /// Whose state it was.
+    /// The device that made the state.
     package var device: DeviceID
     package var deviceName: String
 

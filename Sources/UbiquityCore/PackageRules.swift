@@ -1,15 +1,15 @@
-/// Which folders are packages: folders that are one document to the person who has them.
+/// Which folders are packages: folders that users see as one document.
 ///
-/// A folder is one by the extension of its name, or because it is marked; a mark with "0" takes it back. What lies in a
-/// package, other packages too, belongs to the outermost one.
+/// A folder is a package by the extension of its name, or by its mark; a mark with "0" overrides the extension.
+/// Everything in a package, including other packages, belongs to the outermost one.
 package struct PackageRules: Sendable, Hashable {
     /// In lower case, without the dot.
     private let extensions: Set<[UInt8]>
 
-    /// The attribute that marks a folder. It is stored and travels, unlike the others that begin so.
+    /// The attribute that marks a folder. Unlike the other attributes with this prefix it is stored and synced.
     package static let mark = Array("user.ubiquity.package".utf8)
 
-    /// - Parameter extensions: with or without the dot; upper and lower case of ASCII's letters are one.
+    /// - Parameter extensions: With or without the dot; the case of ASCII letters is ignored.
     package init(extensions: some Sequence<String>) {
         self.extensions = Set(extensions.map { Self.lowercased($0.utf8.drop { $0 == UInt8(ascii: ".") }) })
     }
@@ -24,7 +24,7 @@ package struct PackageRules: Sendable, Hashable {
         "rtfd", "key", "pages", "numbers", "band", "logicx", "textbundle", "scriv", "graffle", "mindnode", "epub",
         "photoslibrary", "photolibrary", "aplibrary", "migratedphotolibrary", "imovielibrary", "fcpbundle", "theater",
         "musiclibrary", "tvlibrary", "dvdproj", "docset", "sparsebundle", "pvm", "vmwarevm", "utm",
-        // Of developers.
+        // Developers' files.
         "xcodeproj", "xcworkspace", "xcdatamodeld", "playground", "nib", "xcarchive",
         // Programs.
         "app", "bundle", "framework", "plugin", "kext", "prefpane", "saver", "qlgenerator", "wdgt", "workflow", "pkg",
@@ -32,7 +32,7 @@ package struct PackageRules: Sendable, Hashable {
     ]
     package static let standard = PackageRules(extensions: standardExtensions)
 
-    /// Whether a folder of that name and with those attributes is one document.
+    /// Returns whether a folder with that name and those attributes is a package.
     package func isPackage(_ name: ItemName, _ xattrs: [Xattr]) -> Bool {
         if let mark = xattrs.first(where: { $0.name == Self.mark }) { return mark.value == [UInt8(ascii: "1")] }
         let suffix = name.stemAndExtension.suffix.dropFirst()

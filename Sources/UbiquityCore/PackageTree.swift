@@ -1,15 +1,15 @@
-/// One item of a package's state that is kept as a version.
+/// One item in a package's state that is kept as a version.
 package struct PackageMember: Hashable, Sendable {
-    /// From the package's folder on.
+    /// The path from the package's folder.
     package var path: [ItemName]
-    /// A file, a directory or a symlink: a file of several names stands there once for each.
+    /// A file, a directory or a symlink. A file with several names has one entry for each.
     package var kind: ItemKind
     package var mode: UInt32
     package var createdAt: Timestamp
     package var modifiedAt: Timestamp
     package var xattrs: [Xattr]
     package var linkTarget: [UInt8]
-    /// A file's content has this version's id, by which it is known on a device.
+    /// The version id of a file's content, by which a device recognizes it.
     package var version: VersionID?
     /// Size in bytes.
     package var size: Int64
@@ -33,10 +33,9 @@ package struct PackageMember: Hashable, Sendable {
     }
 }
 
-/// A whole state of a package. How it is kept as the content of a version says
-/// `Format.md`.
+/// The whole state of a package. `Format.md` describes how it is stored as the content of a version.
 package struct PackageTree: Hashable, Sendable {
-    /// In the order of their paths: a folder before what is in it.
+    /// Ordered by path: a folder comes before its members.
     package let members: [PackageMember]
 
     package init(_ members: some Sequence<PackageMember>) {
@@ -52,20 +51,21 @@ package struct PackageTree: Hashable, Sendable {
         return index < members.count && members[index].path == path ? members[index] : nil
     }
 
-    /// What lies right in a folder of the package; of an empty path in the package itself.
+    /// Returns the direct members of a folder in the package; for an empty path, of the package itself.
     package func children(of path: [ItemName]) -> [PackageMember] {
         var result: [PackageMember] = []
         var index = firstIndex(from: 0) { Self.precedes(path, $0.path) }
         while index < members.count, members[index].path.starts(with: path) {
             let child = members[index]
             if child.path.count == path.count + 1 { result.append(child) }
-            // What lies in it comes right behind it.
+            // The members of `child` follow directly after it.
             index = firstIndex(from: index + 1) { !$0.path.starts(with: child.path) }
         }
         return result
     }
 
-    /// The first member from there on of which it holds; it must hold of all behind that one.
+    /// Returns the index of the first member, from `start` on, that satisfies `holds`; all members after it must
+    /// satisfy it too.
     private func firstIndex(from start: Int, _ holds: (PackageMember) -> Bool) -> Int {
         var low = start, high = members.count
         while low < high {
@@ -75,11 +75,11 @@ package struct PackageTree: Hashable, Sendable {
         return low
     }
 
-    /// Bytes of the files.
+    /// Total bytes of the files.
     package var contentSize: Int64 { members.reduce(0) { $0 + $1.size } }
     package var manifest: Manifest { members.flatMap(\.manifest) }
 
-    /// Whether a person finds the same in both: names, kinds, texts of links and bytes of files.
+    /// Returns whether both states look the same to a user: names, kinds, link texts and file contents.
     package func hasContent(of other: PackageTree) -> Bool {
         members.count == other.members.count
             && zip(members, other.members).allSatisfy {
@@ -90,7 +90,7 @@ package struct PackageTree: Hashable, Sendable {
 }
 
 extension RemoteVersion {
-    /// A file in this version of a package, as a version by itself; nil for what is no file.
+    /// Returns a file in this version of a package as a version of its own; nil if the member is not a file.
     package func file(_ member: PackageMember) -> RemoteVersion? {
         guard let id = member.version, let name = member.path.last else { return nil }
         return RemoteVersion(

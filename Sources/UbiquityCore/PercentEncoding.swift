@@ -1,4 +1,5 @@
-/// Text in URLs and header fields: all but letters, digits and "-._~" as "%" and two hexadecimal digits.
+/// Percent-encoding for URLs and header fields: everything but letters, digits and "-._~" becomes "%" and two
+/// hexadecimal digits.
 package enum PercentEncoding {
     package static func encode(_ text: String) -> String {
         var result = [UInt8]()
@@ -13,7 +14,7 @@ package enum PercentEncoding {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// The text, or nil if a "%" is not followed by two hexadecimal digits or the bytes are not UTF-8.
+    /// Decodes the text; nil if a "%" is not followed by two hexadecimal digits or the bytes are not UTF-8.
     package static func decode(_ text: some StringProtocol) -> String? {
         let bytes = Array(text.utf8)
         var result = [UInt8]()

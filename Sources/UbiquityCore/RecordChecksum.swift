@@ -1,8 +1,8 @@
-/// FNV-1a over 64-bit words: tells a record of a journal that was cut off, not one that somebody forged.
+/// FNV-1a over 64-bit words. It detects a truncated record of a journal, not a forged one.
 package struct RecordChecksum: Sendable {
     package private(set) var value: UInt64
 
-    /// - Parameter seed: what must be known to read the record.
+    /// - Parameter seed: A value the reader must know to accept the record.
     package init(seed: UInt64) { value = (0xcbf2_9ce4_8422_2325 ^ seed) &* 0x100_0000_01b3 }
 
     package mutating func add(_ word: UInt64) { value = (value ^ word) &* 0x100_0000_01b3 }

@@ -1,7 +1,7 @@
 /// An item as the cloud has it: its whole state after the commit with number `revision`.
 ///
-/// The change feed is made of these. A record replaces what a device knew of the item before, so reading one twice
-/// or skipping an older one does no harm.
+/// The change feed consists of these records. A record replaces everything a device knew of the item, so reading one
+/// twice or skipping an older one does no harm.
 package struct RemoteItem: Hashable, Sendable {
     package var id: ItemID
     package var kind: ItemKind
@@ -12,21 +12,21 @@ package struct RemoteItem: Hashable, Sendable {
     /// Permission bits, 0o7777.
     package var mode: UInt32
     package var createdAt: Timestamp
-    /// The file's mtime as its author had it.
+    /// The file's mtime on the device that made it.
     package var modifiedAt: Timestamp
     /// Sorted by name.
     package var xattrs: [Xattr]
-    /// A symlink's text; of a hard link, the 16 bytes of the id of what it is a name of; else empty.
+    /// A symlink's text; for a hard link, the 16 bytes of its target's id; otherwise empty.
     package var linkTarget: [UInt8]
     /// A file's content; nil for directories and symlinks.
     package var content: RemoteContent?
-    /// How many conflict versions of it are unresolved.
+    /// The number of unresolved conflict versions.
     package var conflictCount: Int
-    /// The unresolved conflict versions, at most `Limits.maximumConflictsInRecord`, in the order of their ids.
+    /// The unresolved conflict versions, at most `Limits.maximumConflictsInRecord`, ordered by id.
     package var conflicts: [RemoteVersion]
-    /// Whether the cloud keeps earlier versions of it.
+    /// Whether the cloud keeps earlier versions of the item.
     package var hasHistory: Bool
-    /// Fields of a newer cloud that this program does not know, kept as they came.
+    /// Fields of a newer cloud that this program does not know, kept unchanged.
     package var unknownFields: [UInt8]
 
     package init(
@@ -55,7 +55,7 @@ package struct RemoteItem: Hashable, Sendable {
 }
 
 extension RemoteItem {
-    /// Whether the cloud has lost what it knew of a file's content.
+    /// Whether the cloud has lost its record of the file's content.
     package var hasLostContent: Bool { content?.isLost ?? false }
 }
 
@@ -64,14 +64,15 @@ package struct RemoteContent: Hashable, Sendable {
     package var version: VersionID
     /// Size in bytes.
     package var size: Int64
-    /// False while only the metadata has arrived: the content is on its way from the device that made it.
+    /// False while the cloud has only the metadata: the device that made the content is still uploading it.
     package var isAvailable: Bool
     package var device: DeviceID
     package var deviceName: String
-    /// The chunks, if there are no more than `Limits.inlineManifestChunks`; longer ones are asked for by version.
+    /// The chunks, if there are at most `Limits.inlineManifestChunks`; longer lists are requested by version.
     package var manifest: Manifest?
 
-    /// What a cloud tells of a content that it knows no more of: nobody's, so it is not one that was announced.
+    /// Returns the content a cloud reports when it has lost its record. It belongs to no device, so it differs from an
+    /// announced one.
     package static func lost(_ version: VersionID, size: Int64) -> RemoteContent {
         RemoteContent(
             version: version, size: size, isAvailable: false, device: DeviceID(high: 0, low: 0), deviceName: "",
@@ -80,7 +81,7 @@ package struct RemoteContent: Hashable, Sendable {
 
     package var isLost: Bool { !isAvailable && device == DeviceID(high: 0, low: 0) }
 
-    /// Why the cloud does not have it; nil if it does.
+    /// The reason why the cloud does not have the content; nil if it does.
     package var whyNotHere: UbiquityError? {
         if isLost {
             return UbiquityError(

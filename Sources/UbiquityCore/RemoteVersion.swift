@@ -1,25 +1,25 @@
-/// A version of a file beside its current one, as the cloud has it.
+/// A version of a file, besides its current one, as the cloud has it.
 package struct RemoteVersion: Hashable, Sendable {
     /// The numbers are sent and never change.
     package enum Kind: UInt8, Hashable, Sendable, CaseIterable {
         case current = 1
-        /// Replaced by a later one.
+        /// Replaced by a later version.
         case history = 2
-        /// Lost against another made from the same base, and nobody has decided about it yet.
+        /// Lost to another version with the same base, and not decided yet.
         case conflict = 3
-        /// Was a conflict until somebody decided; kept for a while like history.
+        /// A decided conflict, kept for the same time as history.
         case resolved = 4
     }
 
     package var content: RemoteContent
     package var kind: Kind
-    /// When its author made it, by a clock that the cloud has put right.
+    /// When its author made it, by a clock the cloud has corrected.
     package var modifiedAt: Timestamp
     /// When it reached the cloud.
     package var savedAt: Timestamp
-    /// The file's name then.
+    /// The file's name at that time.
     package var savedName: ItemName
-    /// The version it was made from.
+    /// The version it is based on.
     package var baseVersion: VersionID?
 
     package init(
@@ -36,7 +36,7 @@ package struct RemoteVersion: Hashable, Sendable {
 
     package var id: VersionID { content.version }
 
-    /// Newest first; of two of one time the greater id, which all devices compare alike.
+    /// Returns the order in lists: newest first; at equal times the greater id first, so all devices agree.
     package func isListed(before other: RemoteVersion) -> Bool {
         (modifiedAt, id) > (other.modifiedAt, other.id)
     }
@@ -46,9 +46,9 @@ package struct RemoteVersion: Hashable, Sendable {
 package struct TrashedItem: Hashable, Sendable {
     package var item: RemoteItem
     package var deletedAt: Timestamp
-    /// Who deleted it.
+    /// The device that deleted it.
     package var device: DeviceID
-    /// Where it was, from the top folder, without a slash in front.
+    /// The former path from the top folder, without a leading slash.
     package var path: String
 
     package init(item: RemoteItem, deletedAt: Timestamp, device: DeviceID, path: String) {
@@ -61,7 +61,7 @@ package struct TrashedItem: Hashable, Sendable {
     package var position: TrashPosition { TrashPosition(deletedAt: deletedAt, id: item.id) }
 }
 
-/// A place in the trash, which is listed from what was deleted last to what was deleted first.
+/// A position in the trash, which is listed from the latest deletion to the earliest.
 package struct TrashPosition: Hashable, Sendable {
     package var deletedAt: Timestamp
     package var id: ItemID
@@ -72,16 +72,16 @@ package struct TrashPosition: Hashable, Sendable {
     }
 }
 
-/// What a person decides about one version of a file.
+/// A user's decision about one version of a file.
 package enum VersionAction: Hashable, Sendable {
-    /// A conflict is decided; the version stays as one that is resolved, for as long as history is kept.
+    /// Resolves a conflict. The version is kept as resolved, as long as history is kept.
     case resolve(VersionID)
-    /// The version is not wanted any more: an earlier one goes at once, a conflict is resolved. Never the current one.
+    /// Removes a version: an earlier one at once; a conflict is resolved. Never the current version.
     case remove(VersionID)
-    /// The version's content is the content of a new version, made from `base`. A conflict is resolved by that.
+    /// Makes the version's content a new version based on `base`. This resolves a conflict.
     case restore(VersionID, as: VersionID, base: VersionID?)
 
-    /// The version it is about.
+    /// The affected version.
     package var version: VersionID {
         switch self {
         case .resolve(let version), .remove(let version), .restore(let version, _, _): version

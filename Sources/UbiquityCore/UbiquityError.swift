@@ -1,18 +1,18 @@
-/// A failure with its cause, its place and its remedy in words.
+/// An error with its cause, its place and its remedy in words.
 ///
-/// The one error shape of the project. `code` decides what the program that called is told (an errno, an HTTP status,
-/// an exit code); the texts are for people.
+/// All modules use this one error type. `code` determines what the caller gets (an errno, an HTTP status, an exit
+/// code); the texts are for people.
 package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable, CaseIterable {
-        /// The cloud or the network is away, or the mount was told to be offline.
+        /// The cloud or the network is unreachable, or the mount was set offline.
         case offline
         /// No answer in time.
         case timedOut
         /// Content is damaged and no good source is left.
         case damaged
-        /// No room on this device.
+        /// No space on this device.
         case noSpace
-        /// No room in the account.
+        /// The account's quota is used up.
         case quotaExceeded
         /// Signed out, or the token is not valid.
         case signedOut
@@ -21,11 +21,11 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         case notDirectory
         case isDirectory
         case directoryNotEmpty
-        /// Open, changed or on its way up.
+        /// The item is open, changed or being uploaded.
         case busy
         case notPermitted
         case accessDenied
-        /// The content's author has not uploaded it yet.
+        /// The device that made the content has not uploaded it yet.
         case notUploadedYet
         case noSuchAttribute
         case nameTooLong
@@ -39,7 +39,7 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         case wouldBlock
         /// Made by a newer version of this program.
         case newerFormat
-        /// Another process holds what only one may hold.
+        /// Another process holds an exclusive resource.
         case inUse
         /// The disk or the database failed.
         case io
@@ -47,9 +47,9 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         case feedCompacted
         /// A commit names chunks the cloud does not have.
         case missingChunks
-        /// The cloud has taken a later commit of this device.
+        /// The cloud has accepted a later commit of this device.
         case outdatedCommit
-        /// Another device has changed the package that a commit is about.
+        /// Another device has changed the package that a commit affects.
         case packageConflict
         case tooManyRequests
         /// The limit of open files of this process, or of the machine.
@@ -60,9 +60,9 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
     package let code: Code
     /// What happened, e.g. "cannot read chunk 3a41…".
     package let message: String
-    /// Where: a path, an item, an address. Empty if the message says it.
+    /// Where: a path, an item, an address. Empty if the message names it.
     package let place: String
-    /// What can be done about it. Empty if nothing need be.
+    /// What can be done about it. Empty if nothing needs to be done.
     package let remedy: String
 
     package init(_ code: Code, _ message: String, at place: String = "", remedy: String = "") {

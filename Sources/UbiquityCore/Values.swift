@@ -4,16 +4,16 @@ public struct Timestamp: Hashable, Comparable, Sendable {
 
     public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-    /// From seconds and nanoseconds, clamped to the range.
+    /// Makes a timestamp from seconds and nanoseconds, clamped to the range.
     public init(seconds: Int64, nanoseconds: Int64) {
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, overflowToo) = scaled.addingReportingOverflow(nanoseconds)
         self.nanoseconds = overflow || overflowToo ? (seconds < 0 ? .min : .max) : sum
     }
 
-    /// From seconds as messages have them, clamped to the range; zero for what is no number.
+    /// Makes a timestamp from seconds as used in messages, clamped to the range; zero for NaN.
     public init(seconds: Double) {
-        // The largest number of nanoseconds is rounded up to one that does not fit.
+        // As a `Double`, the largest number of nanoseconds rounds up to one that does not fit.
         let scaled = seconds * 1e9
         nanoseconds = Int64(exactly: scaled.rounded(.towardZero)) ?? (scaled.isNaN ? 0 : scaled < 0 ? .min : .max)
     }
@@ -34,12 +34,12 @@ public struct Timestamp: Hashable, Comparable, Sendable {
 
     public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The time that much later, clamped.
+    /// Returns the time that many seconds later, clamped.
     public func advanced(bySeconds seconds: Double) -> Timestamp {
         let sum = Double(nanoseconds) + seconds * 1e9
         guard sum < 9.2e18 else { return Timestamp(nanoseconds: .max) }
         guard sum > -9.2e18 else { return Timestamp(nanoseconds: .min) }
-        // More than fits by itself: the sum is as exact as it can be.
+        // The amount alone does not fit, so the sum is as exact as a `Double` allows.
         guard abs(seconds) < 9.2e9 else { return Timestamp(nanoseconds: Int64(sum)) }
         return Timestamp(nanoseconds: nanoseconds &+ Int64(seconds * 1e9))
     }
@@ -50,13 +50,13 @@ public struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible 
     public var number: Int64
     public init(_ number: Int64) { self.number = number }
     public static var zero: Revision { Revision(0) }
-    /// The one after it; of the last one, which only a damaged database has, the same.
+    /// The next revision. The greatest one, which only a damaged database has, returns itself.
     public var next: Revision { Revision(number == .max ? number : number + 1) }
     public static func < (left: Self, right: Self) -> Bool { left.number < right.number }
     public var description: String { String(number) }
 }
 
-/// The name of a container: 1 to 64 of letters, digits, ".", "_" and "-", not starting with "." or "-".
+/// The name of a container: 1 to 64 letters, digits, ".", "_" and "-", not starting with "." or "-".
 package struct ContainerID: Hashable, Sendable, CustomStringConvertible {
     package let name: String
 
@@ -81,13 +81,13 @@ package struct ContainerID: Hashable, Sendable, CustomStringConvertible {
     package static let rules = "1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'"
 }
 
-/// What an item is. The numbers are stored and sent; they never change.
+/// The kind of an item. The numbers are stored and sent; they never change.
 public enum ItemKind: UInt8, Hashable, Sendable {
     case file = 1
     case directory = 2
     case symlink = 3
-    /// Another name of a file or symlink, whose id it has (`RemoteItem.linkTarget`). The name is an item of its own, so
-    /// that it is made, moved and deleted, and conflicts about it are decided, as those of any item.
+    /// Another name of a file or symlink, whose id it has (`RemoteItem.linkTarget`). The name is a separate item, so
+    /// that it is made, moved and deleted, and its conflicts are resolved, like any item.
     case hardLink = 4
     // Special files: they never leave the device they were made on.
     case fifo = 5
@@ -95,8 +95,7 @@ public enum ItemKind: UInt8, Hashable, Sendable {
     case characterDevice = 7
     case blockDevice = 8
 
-    /// Whether it is a meeting point of this machine's programs or a name of this machine's hardware, which says
-    /// nothing on another one.
+    /// Whether the item is a FIFO, a socket or a device node, which has a meaning on this machine only.
     public var isSpecial: Bool {
         switch self {
         case .file, .directory, .symlink, .hardLink: false

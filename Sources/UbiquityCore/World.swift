@@ -1,15 +1,15 @@
-/// Time, as it reaches everything that decides by it: the machine's, or a simulator's.
+/// The clocks used by all code that depends on time: the machine's, or a simulator's.
 package protocol Timekeeper: Sendable {
     /// The wall clock. It may jump.
     func now() -> Timestamp
-    /// Time since some fixed moment; it only goes forward.
+    /// Time since a fixed moment; it never goes back.
     func uptime() -> Duration
     /// Waits. Throws `CancellationError` when the task is cancelled.
     func sleep(for duration: Duration) async throws
 }
 
 extension Duration {
-    /// Clamped to 0 and what can be counted.
+    /// Nanoseconds, clamped to 0 … `Int64.max`.
     package var wholeNanoseconds: Int64 {
         guard self > .zero else { return 0 }
         let (seconds, attoseconds) = components
@@ -19,12 +19,12 @@ extension Duration {
     }
 }
 
-/// Randomness, as it reaches everything that draws from it.
+/// The source of randomness used by all code that needs it.
 package protocol RandomSource: Sendable {
     func next() -> UInt64
 }
 
-/// A `RandomSource` where the standard library wants a generator.
+/// Adapts a `RandomSource` to the standard library's generators.
 package struct SourcedGenerator: RandomNumberGenerator {
     private let source: any RandomSource
     package init(_ source: any RandomSource) { self.source = source }
