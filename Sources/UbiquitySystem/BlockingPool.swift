@@ -1,9 +1,9 @@
 import UbiquityCore
 
-/// Threads for calls that block: reads, writes, fsync, SQLite. The cooperative threads of Swift are as few as cores,
-/// and one that blocks stops everything else.
+/// Threads for calls that block: reads, writes, fsync, SQLite. Swift has only as many cooperative threads as cores, so
+/// a blocking call there stops everything else.
 package final class BlockingPool: Sendable {
-    /// Jobs that may wait for a thread. More is a sign that something produces without limit, and is refused.
+    /// Maximum waiting jobs. More jobs indicate unlimited production and are refused.
     package static let maximumWaiting = 65_536
 
     /// Runs every job at once on the caller's thread: for a simulator, whose jobs must run in a fixed order.
@@ -13,7 +13,7 @@ package final class BlockingPool: Sendable {
     private let queue: BlockingQueue?
     private let pause: (@Sendable () async -> Void)?
 
-    /// - Parameter name: of the threads, at most 15 bytes are seen in `ps -T`.
+    /// - Parameter name: The threads' name; `ps -T` shows at most 15 bytes.
     package init(
         name: String, threads: Int, maximumWaiting: Int = BlockingPool.maximumWaiting, stackSize: Int? = nil
     ) {
@@ -30,8 +30,8 @@ package final class BlockingPool: Sendable {
         pause = nil
     }
 
-    /// Runs every job on the caller's thread, after a pause in which others come between as they would with threads:
-    /// for a simulator.
+    /// Runs every job on the caller's thread, after a pause that lets other tasks run between, as threads would: for a
+    /// simulator.
     package init(pausing pause: @escaping @Sendable () async -> Void) {
         name = "pausing"
         queue = nil
@@ -42,9 +42,10 @@ package final class BlockingPool: Sendable {
 
     /// Runs `body` on one of the threads, first come, first served.
     ///
-    /// A body whose task is cancelled before it starts is not run; one that has started runs to its end.
-    /// - Parameter evenIfCancelled: for what must be done in any case, such as cleaning up.
-    /// - Throws: what `body` throws, `CancellationError`, or `.tooManyRequests` if too many wait already.
+    /// If the task is cancelled before the body starts, the body does not run; once started, it runs to its end.
+    ///
+    /// - Parameter evenIfCancelled: True for work that must be done in any case, such as cleaning up.
+    /// - Throws: The error of `body`, `CancellationError`, or `.tooManyRequests` if too many jobs wait already.
     package func run<T: Sendable>(
         evenIfCancelled: Bool = false, _ body: @escaping @Sendable () throws -> T
     ) async throws -> T {
@@ -69,8 +70,8 @@ package final class BlockingPool: Sendable {
         }
     }
 
-    /// The same for what takes long: it can ask whether the task has been cancelled, of which a thread of the pool
-    /// knows nothing by itself.
+    /// Runs a long `body` that can check for the task's cancellation. A thread of the pool cannot see the cancellation
+    /// by itself.
     package func run<T: Sendable>(
         asking body: @escaping @Sendable (_ isCancelled: @Sendable () -> Bool) throws -> T
     ) async throws -> T {
@@ -82,8 +83,9 @@ package final class BlockingPool: Sendable {
         }
     }
 
-    /// Has `body` run on one of the threads after what was started before, without waiting for it.
-    /// - Returns: false if too many wait already; then it is not run.
+    /// Starts `body` on one of the threads, after earlier jobs, without waiting for it.
+    ///
+    /// - Returns: False if too many jobs wait already; then `body` does not run.
     package func start(_ body: @escaping @Sendable () -> Void) -> Bool {
         guard let queue else {
             body()

@@ -1,7 +1,7 @@
 import CUbiquityShims
 import Glibc
 
-/// A job's place in the queue. Its fields are touched under the queue's lock only.
+/// A job in the queue. Its fields are accessed only under the queue's lock.
 final class BlockingJob: @unchecked Sendable {
     enum Outcome { case run, cancelled, refused }
     typealias Finish = @Sendable (Outcome) -> Void
@@ -10,10 +10,11 @@ final class BlockingJob: @unchecked Sendable {
     fileprivate var isCancelled = false
 }
 
-/// The jobs that wait, and the threads that take them. Apart from the pool, so that idle threads do not keep it alive.
+/// The waiting jobs, and the threads that run them. It is separate from the pool, so that idle threads do not keep the
+/// pool alive.
 final class BlockingQueue: Sendable {
     private struct State {
-        /// Jobs from `head` on wait; those before are taken.
+        /// Jobs from `head` on are waiting; those before are taken.
         var jobs: [BlockingJob] = []
         var head = 0
         var threads = 0
@@ -25,7 +26,7 @@ final class BlockingQueue: Sendable {
         case end
     }
 
-    /// Taken places that are kept at the front before the array is moved up.
+    /// Taken slots kept at the front before the array is compacted.
     private static let maximumTaken = 1024
 
     private let state = Monitor(State())
@@ -33,8 +34,9 @@ final class BlockingQueue: Sendable {
 
     init(maximumWaiting: Int) { self.maximumWaiting = maximumWaiting }
 
-    /// `finish` is called exactly once: by a thread, by `cancel`, or at once if the job cannot wait here.
-    /// - Returns: whether it waits.
+    /// Adds a job. `finish` is called exactly once: by a thread, by `cancel`, or at once if the job cannot wait.
+    ///
+    /// - Returns: Whether the job waits.
     @discardableResult
     func add(_ job: BlockingJob, finish: @escaping BlockingJob.Finish) -> Bool {
         let outcome = state.withLock { state -> BlockingJob.Outcome? in
@@ -48,7 +50,7 @@ final class BlockingQueue: Sendable {
         return outcome == nil
     }
 
-    /// Ends a job that has not started. Its place in the queue is skipped when a thread comes to it.
+    /// Cancels a job that has not started. Its slot in the queue is skipped later.
     func cancel(_ job: BlockingJob) {
         let finish = state.withLock { _ in
             job.isCancelled = true
@@ -58,14 +60,15 @@ final class BlockingQueue: Sendable {
         finish?(.cancelled)
     }
 
-    /// Threads end when the jobs that wait are done.
+    /// Closes the queue. Threads end once all waiting jobs are done.
     func close() {
         state.withLock { $0.isClosed = true }
         state.broadcast()
     }
 
-    /// As many threads as the system gives; with none, every job is refused.
-    /// - Parameter stackSize: bytes; nil: the system's.
+    /// Starts as many of the threads as the system allows; with none, every job is refused.
+    ///
+    /// - Parameter stackSize: Bytes; nil for the system's default.
     func startThreads(_ count: Int, name: String, stackSize: Int?) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
@@ -83,7 +86,7 @@ final class BlockingQueue: Sendable {
         }
     }
 
-    /// Takes jobs until the queue is closed and empty.
+    /// Runs jobs until the queue is closed and empty.
     fileprivate func work() {
         while case .run(let finish) = state.wait(until: Self.next) { finish(.run) }
     }
@@ -105,7 +108,7 @@ final class BlockingQueue: Sendable {
     }
 }
 
-/// What a new thread is given.
+/// The argument of a new thread.
 private final class BlockingThread: Sendable {
     let queue: BlockingQueue
     let name: String

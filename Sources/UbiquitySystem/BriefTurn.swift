@@ -2,17 +2,17 @@ import CUbiquityShims
 import Glibc
 import Synchronization
 
-/// The turn with something that threads want for some microseconds each.
+/// A lock for sections of some microseconds.
 ///
-/// Who finds it taken looks for a moment whether it is given back before he sleeps: to be woken takes longer than most
-/// turns (20 to 50 µs on a core that has gone to sleep meanwhile, measured).
+/// A thread that finds it taken spins for a moment before it sleeps. Waking up takes longer than most sections (20 to
+/// 50 µs if the core has gone to sleep meanwhile, measured).
 package final class BriefTurn: @unchecked Sendable {
-    /// Nanoseconds that are waited awake.
+    /// Maximum spinning time, nanoseconds.
     private static let patience: Int64 = 100_000
 
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let waitingCount = Atomic(0)
-    /// The core that the last one ran on when he got it.
+    /// The core on which the last holder acquired the lock.
     private let holderCore = Atomic<Int32>(-1)
 
     package init() {
@@ -28,7 +28,7 @@ package final class BriefTurn: @unchecked Sendable {
     package func take<T>(_ body: () throws -> T) rethrows -> T {
         if pthread_mutex_trylock(mutex) != 0 {
             waitingCount.add(1, ordering: .relaxed)
-            // On the holder's own core it is he who is to go on.
+            // Spinning on the holder's own core would only keep the holder from running.
             let isOwnCore = holderCore.load(ordering: .relaxed) == CUbiquity_core()
             CUbiquity_lockAwake(mutex, isOwnCore ? 0 : Self.patience)
             waitingCount.subtract(1, ordering: .relaxed)
@@ -38,8 +38,8 @@ package final class BriefTurn: @unchecked Sendable {
         return try body()
     }
 
-    /// For a series of turns that nobody waits for: the others that want it have theirs first, for a moment. Whoever
-    /// gives it back and takes it again at once would leave them no time to see that it is free.
+    /// Acquires the lock for background work: other waiters go first, for a moment. A thread that releases and
+    /// reacquires the lock at once would leave them no time to notice.
     package func takeLast<T>(_ body: () throws -> T) rethrows -> T {
         if waitingCount.load(ordering: .relaxed) > 0 {
             let end = CUbiquity_moment(Self.patience)

@@ -2,9 +2,9 @@ import UbiquityCore
 
 /// A path or a name as the kernel takes it: bytes that end with a zero.
 ///
-/// `String` for the paths of our own (the state folder), bytes for names that users gave: Linux knows only bytes.
+/// `String` is for this program's own paths (the state folder), bytes are for users' names: Linux knows only bytes.
 package protocol CPath {
-    /// Calls `body` with the bytes and the zero that ends them; throws EINVAL if there is a zero among them.
+    /// Calls `body` with the zero-terminated bytes. Throws EINVAL if there is a zero among them.
     func withCPath<R>(_ body: (UnsafePointer<CChar>) throws(Errno) -> R) throws(Errno) -> R
 }
 

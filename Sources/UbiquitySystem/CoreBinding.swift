@@ -2,18 +2,18 @@ import CUbiquityShims
 import Glibc
 import Synchronization
 
-/// Threads that are bound to a core, and the care that no others are.
+/// Binds threads to cores, and keeps other threads unbound.
 ///
-/// A thread or process is bound as the thread is that makes it, and the pools of the system make their threads from
-/// wherever there is work for one. So those who bind threads have the others looked after by `releaseOthers`.
+/// A new thread or process inherits its creator's binding, and the system's pools create threads wherever there is
+/// work. So code that binds threads calls `releaseOthers` for the rest.
 package enum CoreBinding {
-    /// Bits of cores, as sched_setaffinity(2) takes them: 1,024, the most it is ever built for by default.
+    /// Words of core bits for sched_setaffinity(2): 1,024 cores, the maximum of default kernels.
     private static let words = 16
-    /// Where this process may run, as it was when the first thread was to be bound.
+    /// The cores this process may use, as they were before the first thread was bound.
     private static let allowed = mask(of: 0)
     private static let isUsed = Atomic(false)
 
-    /// Binds the calling thread, if the process may run there at all.
+    /// Binds the calling thread to a core, if the process may use it.
     package static func bind(to core: UInt16) {
         isUsed.store(true, ordering: .sequentiallyConsistent)
         guard allows(core) else { return }
@@ -22,12 +22,12 @@ package enum CoreBinding {
         _ = CUbiquity_setCores(0, mask, words)
     }
 
-    /// The core that the calling thread runs on; nil if no thread is bound to one.
+    /// The core of the calling thread; nil if no thread is bound to a core.
     package static var current: UInt16? {
         isUsed.load(ordering: .relaxed) ? UInt16(exactly: CUbiquity_core()) : nil
     }
 
-    /// Has the calling thread run elsewhere than on a core, if the process may.
+    /// Keeps the calling thread off a core, if the process may use others.
     package static func avoid(_ core: UInt16) {
         guard allows(core) else { return }
         var mask = allowed
@@ -36,7 +36,7 @@ package enum CoreBinding {
         _ = CUbiquity_setCores(0, mask, words)
     }
 
-    /// Lets the calling thread run wherever the process may, at the usual priority.
+    /// Lets the calling thread use all cores of the process, at the normal priority.
     package static func release() { release(0) }
 
     private static func release(_ thread: Int32) {
@@ -45,10 +45,11 @@ package enum CoreBinding {
         _ = CUbiquity_setIdlePolicy(thread, 0)
     }
 
-    /// Lets all threads of this process run where it may, but for these and those that were looked at before.
+    /// Lets all threads of this process use all of its cores, except its own bound ones and those examined before.
+    ///
     /// - Parameters:
-    ///   - own: asked last: by then it has each of them that was seen to be bound.
-    ///   - known: numbers of threads; those that were looked at are added, those that have ended go.
+    ///   - own: Returns the bound threads. It is called last, so that it includes every thread seen to be bound.
+    ///   - known: Thread numbers examined so far. New ones are added, ended ones removed.
     package static func releaseOthers(than own: () -> Set<Int32>, _ known: inout Set<Int32>) throws(Errno) {
         let threads = Set(try FileSystem.entries(of: "/proc/self/task").compactMap { Int32($0.text) })
         let unusual = threads.subtracting(known).filter { mask(of: $0) != allowed || CUbiquity_hasIdlePolicy($0) != 0 }

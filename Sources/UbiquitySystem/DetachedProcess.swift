@@ -2,19 +2,21 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// Starts a process that goes on by itself: in a session of its own, with "/" as its working directory, and with no
-/// file of ours but those named. (Never fork: a Swift process has threads.)
+/// Starts a process that runs independently: in its own session, with "/" as its working directory, and only with the
+/// named files open. It never uses fork, because a Swift process has threads.
 package enum DetachedProcess {
-    /// The descriptor under which the new process finds the pipe it reports on.
+    /// The descriptor on which the new process finds its report pipe.
     package static let reportDescriptor: Int32 = 3
 
-    /// Processes that were started here and have not been seen to end.
+    /// Processes started here that are not known to have ended.
     private static let running = Lock<Set<Int32>>([])
 
+    /// Starts the process.
+    ///
     /// - Parameters:
-    ///   - log: Where its standard output and error go.
-    ///   - report: Becomes `reportDescriptor` there.
-    /// - Returns: its process id.
+    ///   - log: The target of its standard output and error.
+    ///   - report: Becomes `reportDescriptor` in the process.
+    /// - Returns: The process id.
     package static func start(
         _ executable: String, _ arguments: [String], log: FileDescriptor, report: FileDescriptor? = nil
     ) throws(Errno) -> Int32 {
@@ -23,7 +25,7 @@ package enum DetachedProcess {
         return process
     }
 
-    /// Starts a process that leads a session, and so a group of processes, of its own. The caller waits for it.
+    /// Starts a process that leads its own session and process group. The caller waits for it.
     package static func spawn(
         _ executable: String, _ arguments: [String], folder: String, log: FileDescriptor, report: FileDescriptor?
     ) throws(Errno) -> Int32 {
@@ -39,7 +41,7 @@ package enum DetachedProcess {
         var attributes = posix_spawnattr_t()
         _ = posix_spawnattr_init(&attributes)
         defer { _ = posix_spawnattr_destroy(&attributes) }
-        // Signals that we ignore would be ignored there too, and a signal mask would stay.
+        // Ignored signals and the signal mask would be inherited.
         var signals = sigset_t()
         sigfillset(&signals)
         _ = posix_spawnattr_setsigdefault(&attributes, &signals)
@@ -56,10 +58,10 @@ package enum DetachedProcess {
         return process
     }
 
-    /// Whether a process that was started here still runs.
+    /// Returns whether a process started here still runs.
     package static func isRunning(_ process: Int32) -> Bool { running.withLock { $0.contains(process) } }
 
-    /// A thread that waits for the process, so that its end is known and it does not stay as a zombie.
+    /// Starts a thread that waits for the process, so that its end is known and no zombie stays.
     private static func startReaper(of process: Int32) {
         running.withLock { _ = $0.insert(process) }
         var thread = pthread_t()

@@ -4,15 +4,15 @@ import Glibc
 package struct DirectoryEntry: Hashable, Sendable {
     package let name: [UInt8]
     package let inode: UInt64
-    /// `unknown` where the file system does not tell it in a listing.
+    /// `unknown` if the file system does not report it in a listing.
     package let kind: FileKind
 
-    /// The name as text; bytes that are not UTF-8 are replaced, so it is for people and for names of our own.
+    /// The name as text, for messages and for this program's own names. Bytes that are not UTF-8 are replaced.
     package var text: String { String(decoding: name, as: UTF8.self) }
 }
 
 extension FileSystem {
-    /// All names in a directory but "." and "..", in the file system's order.
+    /// Returns all names in a directory except "." and "..", in the file system's order.
     package static func entries(of path: some CPath) throws(Errno) -> [DirectoryEntry] {
         var found = [DirectoryEntry]()
         try forEachEntry(of: path) { name, entry in
@@ -22,7 +22,8 @@ extension FileSystem {
         return found
     }
 
-    /// The names alone, where they are: for directories of hundreds of thousands. They are valid in `body` only.
+    /// Passes each name to `body` without copying it, for directories of hundreds of thousands. The bytes are valid in
+    /// `body` only.
     package static func forEachName(in path: some CPath, _ body: (UnsafeRawBufferPointer) -> Void) throws(Errno) {
         try forEachEntry(of: path) { name, _ in body(name) }
     }

@@ -1,7 +1,7 @@
 import UbiquityCore
 
 extension Errno {
-    /// The kind of failure it is for the rest of the program.
+    /// The error code that the rest of the program uses for this failure.
     package var code: UbiquityError.Code {
         switch self {
         case .ENOSPC, .EDQUOT: .noSpace
@@ -45,13 +45,13 @@ extension Errno {
 }
 
 extension UbiquityError {
-    /// A failed system call in words: "cannot <action>: <the system's text>".
+    /// Makes an error from a failed system call: "cannot <action>: <the system's text>".
     package init(_ errno: Errno, doing action: String, at place: String = "") {
         self.init(errno.code, "cannot \(action): \(errno)", at: place, remedy: errno.remedy)
     }
 }
 
-/// Runs system calls and gives their failure the words that the rest of the program wants.
+/// Runs system calls and describes a failure in the words of the rest of the program.
 package func describing<R>(
     _ action: @autoclosure () -> String, at place: @autoclosure () -> String = "", _ body: () throws(Errno) -> R
 ) throws(UbiquityError) -> R {

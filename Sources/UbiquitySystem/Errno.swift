@@ -2,12 +2,12 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// What a failed system call left in `errno`. Thrown by everything in this module that is one system call.
+/// The `errno` of a failed system call. Every function in this module that is one system call throws it.
 public struct Errno: Error, RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: Int32
     public init(rawValue: Int32) { self.rawValue = rawValue }
 
-    /// The calling thread's `errno`. To be read right after the call: releasing an object may change it.
+    /// The calling thread's `errno`. Read it right after the call: releasing an object may change it.
     @inline(__always)
     static var last: Errno { Errno(rawValue: errno) }
 

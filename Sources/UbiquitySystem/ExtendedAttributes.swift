@@ -1,7 +1,7 @@
 import CUbiquityShims
 import Glibc
 
-/// Whether an extended attribute must be new, must be there, or either.
+/// Whether an extended attribute must be new, must exist, or either.
 package enum XattrMode: Int32, Sendable {
     case either = 0
     case create = 1
@@ -9,7 +9,7 @@ package enum XattrMode: Int32, Sendable {
 }
 
 extension FileDescriptor {
-    /// The value of an attribute; nil if the file has none of that name.
+    /// Returns the value of an attribute; nil if the file does not have it.
     package func xattr(_ name: some CPath) throws(Errno) -> [UInt8]? {
         try name.withCPath { name throws(Errno) in
             try xattrValue { CUbiquity_fgetxattr(rawValue, name, $0, $1) }
@@ -32,7 +32,7 @@ extension FileDescriptor {
 }
 
 extension FileSystem {
-    /// The value of an attribute, of a symlink itself; nil if it has none of that name.
+    /// Returns the value of an attribute, for a symlink its own; nil if the item does not have it.
     package static func xattr(_ path: some CPath, _ name: some CPath) throws(Errno) -> [UInt8]? {
         try path.withCPath { path throws(Errno) in
             try name.withCPath { name throws(Errno) in
@@ -66,7 +66,7 @@ extension FileSystem {
 
 private typealias XattrCall = (UnsafeMutableRawPointer?, Int) -> Int
 
-/// Asks for the size, then for the value, and again if it has grown between the two.
+/// Reads the size, then the value, and repeats if the value has grown in between.
 private func xattrBytes(_ call: XattrCall) throws(Errno) -> [UInt8] {
     while true {
         let size = try check(call(nil, 0))

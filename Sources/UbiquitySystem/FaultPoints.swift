@@ -2,21 +2,21 @@ import Glibc
 import Synchronization
 import UbiquityCore
 
-/// Named places where a test can make this process die, a call fail or take its time.
+/// Named places where a test can kill this process, make a call fail, or delay it.
 ///
-/// `UBIQUITY_FAULT="index.commit:kill:3"` ends the process with SIGKILL when it comes to that place the third time;
-/// `content.store:fail:1` makes the first `check` there throw; `mount.unmounted:stall:1` holds it up. Several are
-/// separated by commas. Without the variable and without a hook a place costs one load.
+/// `UBIQUITY_FAULT="index.commit:kill:3"` ends the process with SIGKILL at the third visit of that place;
+/// `content.store:fail:1` makes the first `check` there throw; `mount.unmounted:stall:1` delays it. Commas separate
+/// several entries. Without the variable and without a hook a place costs one load.
 package enum FaultPoints {
-    /// Called at every place with its name while it is set; what it returns is thrown by `check`.
+    /// A function called at every place with its name; `check` throws what it returns.
     package typealias Hook = @Sendable (String) -> UbiquityError?
 
     enum Action: Hashable { case kill, fail, stall }
 
-    /// Seconds of a stall: more than anybody waits for what should be quick.
+    /// Seconds of a stall: longer than any caller waits for a quick operation.
     private static let stall: UInt32 = 4
 
-    /// What happens at a place, and after how many more visits (1: the next).
+    /// The action at a place, and after how many more visits (1: the next).
     struct Plan: Hashable {
         let name: String
         let action: Action
@@ -25,7 +25,7 @@ package enum FaultPoints {
 
     struct State {
         var plans: [Plan]
-        /// By their threads: tests run beside each other in one process.
+        /// Hooks by thread: tests run in parallel in one process.
         var hooks: [UInt: Hook] = [:]
 
         var isArmed: Bool { !hooks.isEmpty || !plans.isEmpty }
@@ -33,8 +33,8 @@ package enum FaultPoints {
 
     private static let state = Lock(State(plans: plans(in: environmentText)))
 
-    /// True until the first visit has read the variable: a constant at the start costs every later visit no question
-    /// whether it has been set up.
+    /// True until the first visit has read the variable. A constant at the start spares later visits an initialization
+    /// check.
     @usableFromInline static let isArmed = Atomic<Bool>(true)
 
     private static var environmentText: String { getenv("UBIQUITY_FAULT").map { String(cString: $0) } ?? "" }
@@ -59,7 +59,7 @@ package enum FaultPoints {
         throw error
     }
 
-    /// For tests in one process: of what the calling thread does from here on. Nil takes it away.
+    /// Sets a hook for the calling thread, for tests in one process; nil removes it.
     package static func setHook(_ hook: Hook?) {
         state.withLock { state in
             state.hooks[UInt(pthread_self())] = hook
@@ -82,7 +82,7 @@ package enum FaultPoints {
         return hook?(name)
     }
 
-    /// Counts a visit; the action that is due now.
+    /// Counts a visit and returns the action that is due.
     static func take(_ name: String, _ plans: inout [Plan]) -> Action? {
         var due: Action?
         for index in plans.indices where plans[index].name == name && plans[index].remaining > 0 {
@@ -92,7 +92,7 @@ package enum FaultPoints {
         return due
     }
 
-    /// Parts that cannot be understood are left out: the variable is for tests only.
+    /// Parses the variable. Malformed entries are left out: the variable is for tests only.
     static func plans(in text: String) -> [Plan] {
         text.split(separator: ",").compactMap { part in
             let fields = part.split(separator: ":", omittingEmptySubsequences: false)

@@ -1,8 +1,9 @@
 import Glibc
 
-// Reading and writing. The calls with an offset do not move the file's position and may run on many threads at once.
+// Reading and writing. Calls with an offset do not move the file's position and may run on many threads at once.
 extension FileDescriptor {
-    /// Fills `buffer` from `offset` on; the number of bytes read is less than its size only at the end of the file.
+    /// Fills `buffer` from `offset` on. Returns the bytes read, fewer than the buffer's size only at the end of the
+    /// file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
         var done = 0
         while done < buffer.count {
@@ -14,18 +15,18 @@ extension FileDescriptor {
         return done
     }
 
-    /// At most `count` bytes from `offset` on; fewer only at the end of the file.
+    /// Reads at most `count` bytes from `offset` on; fewer only at the end of the file.
     package func read(count: Int, at offset: Int64) throws(Errno) -> [UInt8] {
         let result = [UInt8].reading(count) { buffer throws(Errno) in try read(into: buffer, at: offset) }
         return try result.get()
     }
 
-    /// One read(2) at the file's position: any number of bytes, 0 at the end.
+    /// Makes one read(2) at the file's position: any number of bytes, 0 at the end.
     package func readSome(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
         try retrying { Glibc.read(rawValue, buffer.baseAddress, buffer.count) }
     }
 
-    /// At most `count` bytes by one read(2) at the file's position; none at the end.
+    /// Reads at most `count` bytes with one read(2) at the file's position; none at the end.
     package func readSome(count: Int) throws(Errno) -> [UInt8] {
         let result = [UInt8].reading(count) { buffer throws(Errno) in try readSome(into: buffer) }
         return try result.get()
@@ -63,7 +64,7 @@ extension FileDescriptor {
 }
 
 extension [UInt8] {
-    /// An array of what `fill` puts into a buffer of `count` bytes.
+    /// Makes an array from what `fill` writes into a buffer of `count` bytes.
     fileprivate static func reading(
         _ count: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(Errno) -> Int
     ) -> Result<[UInt8], Errno> {

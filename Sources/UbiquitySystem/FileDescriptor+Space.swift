@@ -21,13 +21,13 @@ extension FileDescriptor {
         }
     }
 
-    /// Where the next data begins, at or after `offset`; nil if there is none. Moves the file's position.
+    /// Returns the start of the next data at or after `offset`; nil if there is none. Moves the file's position.
     package func nextData(from offset: Int64) throws(Errno) -> Int64? {
         try seek(to: offset, CUbiquity_SEEK_DATA)
     }
 
-    /// Where the next hole begins, at or after `offset`: at the end of the file if there is none before; nil if
-    /// `offset` is beyond it. Moves the file's position.
+    /// Returns the start of the next hole at or after `offset`, at the latest the end of the file; nil if `offset` is
+    /// beyond it. Moves the file's position.
     package func nextHole(from offset: Int64) throws(Errno) -> Int64? {
         try seek(to: offset, CUbiquity_SEEK_HOLE)
     }
@@ -41,7 +41,7 @@ extension FileDescriptor {
         }
     }
 
-    /// The parts of `range` that hold data, in order. A file system without holes has one part.
+    /// Returns the parts of `range` that hold data, in order. A file system without holes has one part.
     package func dataRanges(in range: Range<Int64>) throws(Errno) -> [Range<Int64>] {
         var found = [Range<Int64>]()
         var position = range.lowerBound
@@ -54,12 +54,13 @@ extension FileDescriptor {
         return found
     }
 
-    /// Bytes that one copy without help of the file system moves at a time.
+    /// Bytes moved at a time by a copy without help of the file system.
     private static let copyBufferSize = 256 * 1024
 
-    /// Copies `count` bytes from `source`; fewer if its end comes before. The file system shares or copies them
-    /// itself where it can.
-    /// - Returns: the number of bytes copied. Throws if not all could be, some of which may be there then.
+    /// Copies `count` bytes from `source`; fewer if it ends before. The file system shares or copies them itself where
+    /// it can.
+    ///
+    /// - Returns: The number of bytes copied. Throws if the copy fails; some bytes may be copied then.
     package func copy(
         from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
     ) throws(Errno) -> Int64 {
@@ -68,8 +69,7 @@ extension FileDescriptor {
         return done
     }
 
-    /// As copy_file_range(2): what fails after some bytes were copied, as on a disk that is full by then, fails when
-    /// the rest is asked for.
+    /// Copies like copy_file_range(2): a failure after some bytes, as on a full disk, shows only at the next call.
     package func copyWhatFits(
         from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
     ) throws(Errno) -> Int64 {
@@ -117,14 +117,14 @@ extension FileDescriptor {
         _ = try check(CUbiquity_clone(rawValue, source.rawValue))
     }
 
-    /// Has folders that are made in this one put in places of their own on the disk. Throws where there is no such
-    /// hint.
+    /// Hints that subfolders of this folder should be spread over the disk. Throws where there is no such hint.
     package func spreadFolders() throws(Errno) { _ = try check(CUbiquity_spreadFolders(rawValue)) }
 
     package enum LockKind: Sendable { case shared, exclusive }
 
-    /// A lock on the file that lasts as long as the open file does.
-    /// - Returns: false if another process holds it in a way that excludes this one.
+    /// Tries to lock the file. The lock lasts as long as the open file.
+    ///
+    /// - Returns: False if another process holds a conflicting lock.
     package func tryLock(_ kind: LockKind) throws(Errno) -> Bool {
         do throws(Errno) {
             _ = try retrying { CUbiquity_flock(rawValue, (kind == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB) }
@@ -135,7 +135,7 @@ extension FileDescriptor {
         }
     }
 
-    /// The same; waits until it is free. Blocks the thread.
+    /// Locks the file and waits until it is free. Blocks the thread.
     package func lock(_ kind: LockKind) throws(Errno) {
         _ = try retrying { CUbiquity_flock(rawValue, kind == .shared ? LOCK_SH : LOCK_EX) }
     }

@@ -2,12 +2,12 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// An open file that is closed when nobody holds this object any more. Never inherited by a child process.
+/// An open file, closed when the last reference to this object is released. Child processes never inherit it.
 package final class FileDescriptor: Sendable {
-    /// The number. It is valid while this object lives: keep it with `withExtendedLifetime` around calls elsewhere.
+    /// The number. It is valid while this object lives: use `withExtendedLifetime` around calls elsewhere.
     package let rawValue: Int32
 
-    /// Takes over an open descriptor.
+    /// Takes ownership of an open descriptor.
     package init(owning rawValue: Int32) { self.rawValue = rawValue }
 
     deinit { close(rawValue) }
@@ -27,26 +27,27 @@ package final class FileDescriptor: Sendable {
         package static let nonBlocking = Flags(rawValue: O_NONBLOCK)
         package static let directory = Flags(rawValue: CUbiquity_O_DIRECTORY)
         package static let noFollow = Flags(rawValue: CUbiquity_O_NOFOLLOW)
-        /// Only names the file: no reading, no writing, no permission on the file itself needed.
+        /// Only identifies the file: no reading, no writing, no permission on the file itself needed.
         package static let pathOnly = Flags(rawValue: CUbiquity_O_PATH)
         /// A file without a name in the directory that is opened.
         package static let temporary = Flags(rawValue: CUbiquity_O_TMPFILE)
     }
 
-    /// - Parameter mode: the permissions of a file that is made, before the umask.
+    /// - Parameter mode: The permissions of a new file, before the umask.
     package static func open(
         _ path: some CPath, _ flags: Flags, mode: UInt32 = 0o600
     ) throws(Errno) -> FileDescriptor {
         try open(at: AT_FDCWD, path, flags, mode: mode)
     }
 
-    /// Opens a file of ours. What stands in its place may be anything: a pipe would let nobody go on who opens it.
-    /// - Throws: `ENXIO` if it is a pipe, a socket or a device; `EISDIR` for a folder.
+    /// Opens a file of this program. Another item may have its place; opening a pipe, for example, would block.
+    ///
+    /// - Throws: `ENXIO` for a pipe, a socket or a device; `EISDIR` for a folder.
     package static func openFile(
         _ path: some CPath, _ flags: Flags, mode: UInt32 = 0o600
     ) throws(Errno) -> FileDescriptor {
         let file: FileDescriptor
-        // Somebody holds a lease of it, which a file alone can have.
+        // A process has a lease on it, which only regular files can have.
         do throws(Errno) { file = try open(path, flags.union(.nonBlocking), mode: mode) } catch .EAGAIN {
             file = try open(path, flags, mode: mode)
         }
@@ -71,17 +72,17 @@ package final class FileDescriptor: Sendable {
         return FileDescriptor(owning: number)
     }
 
-    /// Opens the same file anew, for reading only; also one that has no name any more.
+    /// Opens the same file again, for reading only; also a file without a name.
     package func reopenedForReading() throws(Errno) -> FileDescriptor {
         try Self.open("/proc/self/fd/\(rawValue)", .readOnly)
     }
 
-    /// The same, for reading and writing.
+    /// Opens the same file again, for reading and writing.
     package func reopenedForWriting() throws(Errno) -> FileDescriptor {
         try Self.open("/proc/self/fd/\(rawValue)", .readWrite)
     }
 
-    /// Another descriptor of the same open file.
+    /// Returns another descriptor of the same open file.
     package func duplicate() throws(Errno) -> FileDescriptor {
         FileDescriptor(owning: try check(fcntl(rawValue, F_DUPFD_CLOEXEC, 0)))
     }
@@ -92,7 +93,7 @@ package final class FileDescriptor: Sendable {
         return FileStatus(result)
     }
 
-    /// Of `name` in this directory; of a symlink itself.
+    /// Returns the status of `name` in this directory; for a symlink its own.
     package func status(of name: some CPath) throws(Errno) -> FileStatus {
         var result = stat()
         _ = try name.withCPath { name throws(Errno) in
@@ -101,7 +102,7 @@ package final class FileDescriptor: Sendable {
         return FileStatus(result)
     }
 
-    /// When the file was made; nil where the file system does not keep it.
+    /// Returns when the file was created; nil if the file system does not record it.
     package func createdAt() throws(Errno) -> Timestamp? {
         var time = CUbiquity_BirthTime()
         _ = try check(CUbiquity_birthTime(rawValue, "", CUbiquity_AT_EMPTY_PATH, &time))
@@ -117,7 +118,7 @@ package final class FileDescriptor: Sendable {
 
     package func truncate(to size: Int64) throws(Errno) { _ = try retrying { ftruncate(rawValue, off_t(size)) } }
 
-    /// Nil leaves a time as it is.
+    /// Nil leaves a time unchanged.
     package func setTimes(accessed: Timestamp?, modified: Timestamp?) throws(Errno) {
         let times = [accessed, modified].map { $0?.timespec ?? timespec(tv_sec: 0, tv_nsec: utimeOmit) }
         _ = try check(futimens(rawValue, times))
@@ -129,20 +130,20 @@ package final class FileDescriptor: Sendable {
         _ = try retrying { fchown(rawValue, uid_t(user), gid_t(group)) }
     }
 
-    /// Data and metadata are on the disk when it returns. After a failure the data must be written anew.
+    /// Returns when data and metadata are on disk. After a failure the data must be written again.
     package func sync() throws(Errno) { _ = try retrying { fsync(rawValue) } }
 
-    /// Data and the size are on the disk when it returns.
+    /// Returns when the data and the size are on disk.
     package func syncData() throws(Errno) { _ = try retrying { fdatasync(rawValue) } }
 
-    /// Has the kernel begin to write the data to the disk, and does not wait for it.
+    /// Starts writing the data to disk without waiting.
     package func startWriting() throws(Errno) { _ = try retrying { CUbiquity_startWriting(rawValue) } }
 
-    /// Has the kernel write the data to the disk, and waits until the disk has it. A loss of power may still take it,
-    /// out of the disk's own memory, until that is flushed; see `sharedFlushes`.
+    /// Writes the data to disk and waits until the device has it. A power loss can still take it from the device's
+    /// cache until that is flushed; see `sharedFlushes`.
     package func finishWriting() throws(Errno) { _ = try retrying { CUbiquity_finishWriting(rawValue) } }
 
-    /// Everything of the file system this file is in.
+    /// Syncs everything in this file's file system.
     package func syncFileSystem() throws(Errno) { _ = try retrying { CUbiquity_syncfs(rawValue) } }
 }
 

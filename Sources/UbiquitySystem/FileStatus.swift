@@ -1,7 +1,7 @@
 import Glibc
 import UbiquityCore
 
-/// What stat(2) says of a file.
+/// The result of stat(2).
 package struct FileStatus: Hashable, Sendable {
     /// Size in bytes.
     package let size: Int64
@@ -15,7 +15,7 @@ package struct FileStatus: Hashable, Sendable {
     package var allocatedBytes: Int64 { blocks * 512 }
     package let user: UInt32
     package let group: UInt32
-    /// The device that a device node stands for.
+    /// The device number of a device node.
     package let deviceNumber: UInt64
     package let accessedAt: Timestamp
     package let modifiedAt: Timestamp
@@ -45,7 +45,7 @@ package struct FileStatus: Hashable, Sendable {
     package var isSymlink: Bool { kind == .symlink }
 }
 
-/// What stands at a path.
+/// The kind of item at a path.
 package enum FileKind: Hashable, Sendable {
     case file, directory, symlink, fifo, socket, characterDevice, blockDevice, unknown
 
@@ -82,13 +82,13 @@ extension Timestamp {
     package var timespec: timespec { Glibc.timespec(tv_sec: Int(seconds), tv_nsec: Int(subsecondNanoseconds)) }
 }
 
-/// What statvfs(3) says of a file system.
+/// The result of statvfs(3).
 package struct FileSystemStatus: Hashable, Sendable {
     package let blockSize: Int64
     /// In units of `blockSize`.
     package private(set) var blocks: Int64
     package private(set) var freeBlocks: Int64
-    /// Free for those who are not root.
+    /// Free for users other than root.
     package private(set) var availableBlocks: Int64
     package let files: Int64
     package let freeFiles: Int64
@@ -102,10 +102,11 @@ package struct FileSystemStatus: Hashable, Sendable {
         freeFiles = Int64(clamping: status.f_ffree)
     }
 
-    /// The same within an account: as much is free as both leave.
+    /// Returns the status limited by an account's quota: the smaller free space counts.
+    ///
     /// - Parameters:
-    ///   - quota: bytes that the account may hold.
-    ///   - used: bytes that it holds.
+    ///   - quota: Bytes that the account may hold.
+    ///   - used: Bytes that it holds.
     package func within(quota: Int64, used: Int64) -> FileSystemStatus {
         let left = max(0, max(0, quota) - max(0, used)) / blockSize
         var result = self

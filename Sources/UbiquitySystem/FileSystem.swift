@@ -2,23 +2,23 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// Calls on paths. None of them follows a symlink at the end of the path unless it says so.
+/// Calls on paths. None follows a symlink at the end of the path unless its comment says so.
 package enum FileSystem {
-    /// Of a symlink itself.
+    /// Returns the status of an item; for a symlink its own.
     package static func status(_ path: some CPath) throws(Errno) -> FileStatus {
         var result = stat()
         _ = try path.withCPath { path throws(Errno) in try check(lstat(path, &result)) }
         return FileStatus(result)
     }
 
-    /// Of what the path leads to, through symlinks.
+    /// Returns the status of the path's target, through symlinks.
     package static func statusFollowing(_ path: some CPath) throws(Errno) -> FileStatus {
         var result = stat()
         _ = try path.withCPath { path throws(Errno) in try check(stat(path, &result)) }
         return FileStatus(result)
     }
 
-    /// Whether something stands at the path (a broken symlink too).
+    /// Returns whether the path exists (a broken symlink counts).
     package static func exists(_ path: some CPath) throws(Errno) -> Bool {
         do throws(Errno) {
             _ = try status(path)
@@ -29,7 +29,7 @@ package enum FileSystem {
         }
     }
 
-    /// Whether the path leads to a file: not if it leads nowhere.
+    /// Returns whether the path leads to a file; false if it leads nowhere.
     package static func isFile(_ path: some CPath) -> Bool { (try? statusFollowing(path))?.isFile ?? false }
 
     package static func fileSystemStatus(_ path: some CPath) throws(Errno) -> FileSystemStatus {
@@ -42,7 +42,7 @@ package enum FileSystem {
         _ = try path.withCPath { path throws(Errno) in try check(mkdir(path, mode_t(mode))) }
     }
 
-    /// Makes the directory and those above it that are missing, all with `mode`.
+    /// Makes the directory and the missing ones above it, all with `mode`.
     package static func makeDirectories(_ path: String, mode: UInt32 = 0o700) throws(Errno) {
         do throws(Errno) {
             try makeDirectory(path, mode: mode)
@@ -52,7 +52,8 @@ package enum FileSystem {
             let parent = Path.parent(of: path)
             guard parent != path else { throw .ENOENT }
             try makeDirectories(parent, mode: mode)
-            // Made meanwhile by another is as good; missing still (/proc has such folders) is a failure.
+            // Another process may have made it meanwhile. If it is still missing (/proc has such folders), that is an
+            // error.
             do throws(Errno) { try makeDirectory(path, mode: mode) } catch .EEXIST { return }
         }
     }
@@ -65,7 +66,7 @@ package enum FileSystem {
         _ = try path.withCPath { path throws(Errno) in try check(Glibc.unlink(path)) }
     }
 
-    /// Removes a file, or a directory with all that is in it. Nothing there is no failure.
+    /// Removes a file, or a directory with everything in it. A missing path is not an error.
     package static func removeTree(_ path: String) throws(Errno) {
         do throws(Errno) {
             if try status(path).isDirectory {
@@ -87,7 +88,7 @@ package enum FileSystem {
         try removeDirectory(path)
     }
 
-    /// How renameat2(2) treats what stands at the new name.
+    /// How renameat2(2) treats an item at the new name.
     package enum RenameMode: UInt32, Sendable {
         case replace = 0
         case noReplace = 1
@@ -104,7 +105,7 @@ package enum FileSystem {
         }
     }
 
-    /// Another name for a file.
+    /// Makes another name for a file.
     package static func link(_ path: some CPath, as new: some CPath) throws(Errno) {
         _ = try path.withCPath { path throws(Errno) in
             try new.withCPath { new throws(Errno) in try check(Glibc.link(path, new)) }
@@ -117,7 +118,7 @@ package enum FileSystem {
         }
     }
 
-    /// A symlink's text.
+    /// Returns a symlink's text.
     package static func readLink(_ path: some CPath) throws(Errno) -> [UInt8] {
         try path.withCPath { path throws(Errno) in
             let capacity = Int(PATH_MAX)
@@ -136,7 +137,7 @@ package enum FileSystem {
         _ = try path.withCPath { path throws(Errno) in try check(lchown(path, uid_t(user), gid_t(group))) }
     }
 
-    /// Nil leaves a time as it is.
+    /// Nil leaves a time unchanged.
     package static func setTimes(_ path: some CPath, accessed: Timestamp?, modified: Timestamp?) throws(Errno) {
         let times = [accessed, modified].map { $0?.timespec ?? timespec(tv_sec: 0, tv_nsec: utimeOmit) }
         _ = try path.withCPath { path throws(Errno) in
@@ -149,12 +150,12 @@ package enum FileSystem {
         _ = try path.withCPath { path throws(Errno) in try retrying { Glibc.truncate(path, off_t(size)) } }
     }
 
-    /// A FIFO, socket or device node; `mode` carries the type.
+    /// Makes a FIFO, socket or device node; `mode` includes the type.
     package static func makeNode(_ path: some CPath, mode: UInt32, device: UInt64) throws(Errno) {
         _ = try path.withCPath { path throws(Errno) in try check(mknod(path, mode_t(mode), dev_t(device))) }
     }
 
-    /// The absolute path without symlinks, "." and "..".
+    /// Returns the absolute path without symlinks, "." and "..".
     package static func realPath(_ path: some CPath) throws(Errno) -> String {
         try path.withCPath { path throws(Errno) in
             guard let found = realpath(path, nil) else { throw .last }
@@ -163,8 +164,8 @@ package enum FileSystem {
         }
     }
 
-    /// The directory's own name, and those of the ones above it that belong to this user and lie on the same file
-    /// system, are on the disk when it returns: what stands in a directory that has lost its name is lost as well.
+    /// Syncs the directory's own name, and those of the directories above it that belong to this user and are on the
+    /// same file system. If a directory's name is lost, everything in it is lost too.
     package static func syncPath(to path: String) throws(Errno) {
         let device = try statusFollowing(path).device
         var path = path
@@ -178,7 +179,7 @@ package enum FileSystem {
         }
     }
 
-    /// The names in a directory are on the disk when it returns.
+    /// Syncs the names in a directory.
     package static func syncDirectory(_ path: some CPath) throws(Errno) {
         try FileDescriptor.open(path, [.readOnly, .directory]).sync()
     }

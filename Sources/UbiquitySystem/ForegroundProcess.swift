@@ -2,22 +2,24 @@ import CUbiquityShims
 import Glibc
 import Synchronization
 
-/// Runs a program in this one's place: on its terminal, with its files, to its end.
+/// Runs a program in place of this one: on its terminal, with its files, to its end.
 package enum ForegroundProcess {
-    /// The terminal sends these to the program as well.
+    /// The terminal sends these signals to the program as well.
     private static let terminalSignals = [SIGINT, SIGQUIT]
-    /// These are sent to this process alone, and meant for the program.
+    /// These signals reach only this process but are meant for the program.
     private static let signalsPassedOn = [SIGTERM, SIGHUP]
 
-    /// Finds the program as a shell does, runs it and waits. Blocks. One at a time in a process.
-    /// - Returns: what a shell would call its exit status: with 128 added to the signal that ended it.
+    /// Finds the program as a shell does, runs it and waits. Blocks. Only one at a time in a process.
+    ///
+    /// - Returns: The exit status as in a shell; 128 plus the number if a signal ended the program.
     package static func run(_ arguments: [String]) throws(Errno) -> Int32 {
         guard let program = arguments.first else { throw .EINVAL }
         var texts: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for text in texts { free(text) } }
         running.store(0, ordering: .relaxed)
         early.store(0, ordering: .relaxed)
-        // This process waits for what the program makes of them. What was ignored before stays so, also there.
+        // This process waits for the program's reaction to the signals. Signals ignored before stay ignored, in the
+        // program too.
         let before = (terminalSignals + signalsPassedOn).map { ($0, action(of: $0)) }.filter { !isIgnoring($0.1) }
         for (number, _) in before { signal(number, terminalSignals.contains(number) ? SIG_IGN : passOn) }
         defer {
@@ -30,7 +32,7 @@ package enum ForegroundProcess {
         running.store(process, ordering: .sequentiallyConsistent)
         let missed = early.exchange(0, ordering: .sequentiallyConsistent)
         if missed != 0 { kill(process, missed) }
-        // Its number is its own until its status is taken: nothing is sent to whoever has it then.
+        // The process id is not reused until its status is collected, so no signal reaches another process.
         var end = siginfo_t()
         while waitid(P_PID, id_t(process), &end, WEXITED | WNOWAIT) == -1, Glibc.errno == EINTR {}
         running.store(0, ordering: .sequentiallyConsistent)
@@ -42,8 +44,7 @@ package enum ForegroundProcess {
         return number == 0 ? status >> 8 & 0xff : 128 + number
     }
 
-    /// This thread's signal mask is no part of what the program is to have, nor is that this process takes broken pipes
-    /// as errors.
+    /// The program does not inherit this thread's signal mask, nor the ignored SIGPIPE.
     private static func spawn(
         _ program: String, _ texts: inout [UnsafeMutablePointer<CChar>?], defaults: [Int32]
     ) throws(Errno) -> pid_t {
@@ -68,13 +69,14 @@ package enum ForegroundProcess {
         return action
     }
 
-    /// The handler comes first. Taken as a number: 1, which means to ignore, is no function that Swift could compare.
+    /// The handler is the structure's first field. It is compared as a number: 1 (ignore) is not a function that Swift
+    /// could compare.
     private static func isIgnoring(_ action: sigaction) -> Bool {
         withUnsafeBytes(of: action) { $0.load(as: Int.self) == 1 }
     }
 
-    /// Replaces this process by this program itself, with the same arguments and a further variable: one that was set
-    /// while a process runs is not seen from outside.
+    /// Replaces this process by the same program, with the same arguments and a further variable. A variable set in a
+    /// running process is not visible from outside.
     package static func restart(with variable: String, _ value: String) throws(Errno) {
         setenv(variable, value, 1)
         var none = sigset_t()
@@ -87,12 +89,12 @@ package enum ForegroundProcess {
     }
 }
 
-/// The program that signals are passed on to; 0 if there is none yet.
+/// The program that gets the signals; 0 if there is none yet.
 private let running = Atomic<pid_t>(0)
-/// The signal that came before it was there; 0 if none did.
+/// A signal that arrived before the program existed; 0 if none.
 private let early = Atomic<Int32>(0)
 
-/// A signal's handler: it may do nothing but this.
+/// A signal handler, which may do nothing else.
 private func passOn(_ number: Int32) {
     let process = running.load(ordering: .sequentiallyConsistent)
     if process != 0 { kill(process, number) } else { early.store(number, ordering: .sequentiallyConsistent) }

@@ -1,6 +1,6 @@
-/// Tells when this process has come to rest, by the time that it computes.
+/// Detects when this process becomes idle, from the CPU time it uses.
 package struct IdleWatch {
-    /// Between two looks; of some seconds it is about a hundredth.
+    /// CPU time between two checks below which the process counts as idle; about a hundredth of the usual interval.
     private static let rest: Duration = .milliseconds(50)
 
     private var last: Duration?
@@ -8,8 +8,9 @@ package struct IdleWatch {
 
     package init() {}
 
-    /// Whether it rests, and did not at the look before.
-    /// - Parameter computed: the time that all its threads have computed so far (`ProcessHost.computedTime`).
+    /// Returns whether the process is idle now and was not at the check before.
+    ///
+    /// - Parameter computed: The CPU time of all threads so far (`ProcessHost.computedTime`).
     package mutating func beginsToRest(_ computed: Duration) -> Bool {
         defer { last = computed }
         guard let last, computed - last < Self.rest else {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A numeric address of IPv4 or IPv6. The IPv6 form of an IPv4 address is the same address.
+/// A numeric IPv4 or IPv6 address. The IPv6 form of an IPv4 address is the same address.
 package struct InternetAddress: Hashable, Sendable {
     /// 4 or 16 bytes.
     private let bytes: [UInt8]
 
-    /// From text as inet_pton(3) takes it, with a zone ("%eth0") or without; nil for anything else.
+    /// Parses text as inet_pton(3) does, with or without a zone ("%eth0"); nil for anything else.
     package init?(_ text: String) {
         let plain = String(text.prefix { $0 != "%" })
         if let bytes = Self.bytes(of: plain, AF_INET, count: 4) {
@@ -35,8 +35,8 @@ package struct InternetAddress: Hashable, Sendable {
     /// address.
     package var network: [UInt8] { Array(bytes.prefix(8)) }
 
-    /// Whether a host, as a URL or an option names it, is certain to be this machine: `localhost`, or a loopback
-    /// address with or without brackets.
+    /// Returns whether a host in a URL or an option is certainly this machine: `localhost`, or a loopback address with
+    /// or without brackets.
     package static func isLoopback(host: String) -> Bool {
         if host.lowercased() == "localhost" { return true }
         let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")

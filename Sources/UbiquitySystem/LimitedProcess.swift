@@ -2,35 +2,35 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// Runs a shell's script to its end, within a time.
+/// Runs a shell script to its end, within a time limit.
 package enum LimitedProcess {
     package enum Outcome: Hashable, Sendable {
         case exited(Int32)
-        /// By a signal.
+        /// Killed by a signal.
         case killed(Int32)
-        /// It took too long and was killed.
+        /// Killed because it exceeded the time limit.
         case outOfTime
-        /// Nobody waited for it any more, and it was killed likewise.
+        /// Killed because nobody waits for it any more.
         case ended
     }
 
-    /// How often it is asked whether somebody still waits.
+    /// How often `isOver` is called.
     private static let interval = Duration.milliseconds(100)
 
-    /// Has a process beside the script that ends it when this process has died: nobody limits its time then, nor wants
-    /// what it does. It reads from a pipe that is open for writing here and nowhere else.
+    /// Starts a watcher beside the script that kills it when this process dies: nothing would limit its time then. The
+    /// watcher reads from a pipe whose writing end only this process has.
     private static let watch = """
         (read -r line <&\(DetachedProcess.reportDescriptor); kill -9 0) &
         exec /bin/sh -c "$@" \(DetachedProcess.reportDescriptor)<&-
         """
 
-    /// Runs a script in a session of its own, without input. What it has started and left running is killed with its
-    /// end, whatever that was. Blocks.
+    /// Runs a script in its own session, without input. When it ends, all processes it left running are killed. Blocks.
+    ///
     /// - Parameters:
     ///   - arguments: `$1` and the following.
-    ///   - folder: its working directory.
-    ///   - log: where its standard output and error go.
-    ///   - isOver: whether nobody waits for it any more.
+    ///   - folder: The working directory.
+    ///   - log: The target of standard output and error.
+    ///   - isOver: Returns whether nobody waits for it any more.
     package static func run(
         script: String, _ arguments: [String] = [], folder: String, log: FileDescriptor, atMost limit: Duration,
         unless isOver: () -> Bool
@@ -53,8 +53,9 @@ package enum LimitedProcess {
         return signal == 0 ? .exited(status >> 8 & 0xff) : .killed(signal)
     }
 
-    /// Kills all that is in its group, which it leads.
-    /// - Returns: its status, as of waitpid(2).
+    /// Kills its process group.
+    ///
+    /// - Returns: The status, as from waitpid(2).
     private static func end(_ process: Int32) -> Int32 {
         kill(-process, SIGKILL)
         var status: Int32 = 0
@@ -62,7 +63,7 @@ package enum LimitedProcess {
         return status
     }
 
-    /// - Returns: why it is not waited for any longer; nil if it has ended.
+    /// - Returns: The reason to stop waiting; nil if the process has ended.
     private static func wait(
         for end: FileDescriptor, atMost limit: Duration, unless isOver: () -> Bool
     ) throws(Errno) -> Outcome? {

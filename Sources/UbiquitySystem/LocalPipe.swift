@@ -1,7 +1,7 @@
 import Glibc
 import UbiquityCore
 
-/// A pipe between two processes: a reader here, a writer that is given to another process.
+/// A pipe between two processes: the reader stays here, the writer is passed to another process.
 package struct LocalPipe {
     package let reading: FileDescriptor
     package let writing: FileDescriptor
@@ -16,7 +16,7 @@ package struct LocalPipe {
 }
 
 extension FileDescriptor {
-    /// Whether there is something to read (or the other end is closed) within the given time. Blocks.
+    /// Waits for data, or for the other end to be closed; false after the given time. Blocks.
     package func waitUntilReadable(milliseconds: Int32) throws(Errno) -> Bool {
         var wanted = pollfd(fd: rawValue, events: Int16(POLLIN), revents: 0)
         return try retrying { poll(&wanted, 1, milliseconds) } > 0

@@ -1,12 +1,13 @@
 import Glibc
 import UbiquityCore
 
-/// Unix sockets, as far as no HTTP client is needed for them.
+/// Unix sockets, for uses that need no HTTP client.
 package enum LocalSocket {
-    /// Between two attempts to reach a process that has not taken up those before (milliseconds).
+    /// Pause before the next attempt while the accept queue is full (milliseconds).
     private static let pause: Int32 = 50
 
-    /// Whether a living process listens at the path, be it busy or stopped. It is connected to and left again.
+    /// Returns whether a living process listens at the path, even if it is busy or stopped. It connects and
+    /// disconnects.
     package static func isListening(_ path: String) -> Bool {
         do throws(Errno) {
             _ = try connected(path)
@@ -14,14 +15,14 @@ package enum LocalSocket {
         } catch { return error == .EAGAIN }
     }
 
-    /// The user of the process that listens at the path; nil if none does, or it takes no connection now.
+    /// Returns the process that listens at the path; nil if there is none, or it accepts no connection now.
     package static func listener(_ path: String) -> SocketPeer? {
         guard let connection = try? connected(path) else { return nil }
         return try? SocketPeer(of: connection)
     }
 
-    /// Whether a process of this user that serves HTTP at the path answers at all within the time. Nothing is sent to
-    /// a process of another user. Blocks.
+    /// Returns whether an HTTP server of this user at the path answers within the time. Nothing is sent to another
+    /// user's process. Blocks.
     package static func answers(_ path: String, within milliseconds: Int32) -> Bool {
         var left = milliseconds
         while true {
@@ -31,7 +32,7 @@ package enum LocalSocket {
                 try connection.send(Array("OPTIONS / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".utf8))
                 return try connection.waitUntilReadable(milliseconds: max(0, left))
             } catch {
-                // As many as may wait to be taken up do.
+                // The accept queue is full.
                 guard error == .EAGAIN, left > 0 else { return false }
                 _ = poll(nil, 0, pause)
                 left -= pause
@@ -39,7 +40,7 @@ package enum LocalSocket {
         }
     }
 
-    /// Throws `EAGAIN` if somebody listens and takes nobody up.
+    /// Throws `EAGAIN` if a process listens but its accept queue is full.
     private static func connected(_ path: String) throws(Errno) -> FileDescriptor {
         guard let address = try? SocketAddressPath(path) else { throw .ENOENT }
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
@@ -61,7 +62,7 @@ package enum LocalSocket {
 }
 
 extension FileDescriptor {
-    /// A short message, whole or not at all. A peer that has gone is `EPIPE` and no signal.
+    /// Sends a short message, all of it or nothing. If the peer is gone it throws `EPIPE`, without a signal.
     fileprivate func send(_ message: [UInt8]) throws(Errno) {
         _ = try retrying { Glibc.send(rawValue, message, message.count, Int32(MSG_NOSIGNAL)) }
     }

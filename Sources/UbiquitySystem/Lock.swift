@@ -1,13 +1,13 @@
 import Glibc
 
-/// A state that one thread at a time may touch. The one kind of mutex in the program.
+/// A state that one thread at a time may access. The only kind of mutex in the program.
 ///
-/// It is a pthread mutex and not `Synchronization.Mutex`, whose fair hand-off collapses from 14 ns to microseconds
-/// when there are more busy threads than cores. Sections are short, never block and never contain `await`. The lock
-/// is not recursive. What `withLock` returns must not be a reference into the state.
+/// It uses a pthread mutex instead of `Synchronization.Mutex`, whose fair hand-off degrades from 14 ns to microseconds
+/// when there are more busy threads than cores. Sections are short, never block and never contain `await`. The lock is
+/// not recursive. `withLock` must not return a reference into the state.
 ///
-/// Public, as some values are that are used as often: what is `package` the compiler does not see into from other
-/// modules, `@inlinable` or not (Swift 6.3.1), and calls through generic code.
+/// It is public, like some other frequently used types: the compiler does not specialize `package` declarations from
+/// other modules, `@inlinable` or not (Swift 6.3.1), and calls them as generic code.
 public final class Lock<State>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline let state: UnsafeMutablePointer<State>

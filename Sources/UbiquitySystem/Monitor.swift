@@ -2,7 +2,7 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// A `Lock` whose holder can wait for the state to change. For threads of our own only: it blocks.
+/// A `Lock` whose holder can wait for the state to change. Use it only on this program's own threads: it blocks.
 public final class Monitor<State>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -35,7 +35,7 @@ public final class Monitor<State>: @unchecked Sendable {
         return try body(&state.pointee)
     }
 
-    /// Blocks until `body` gives a value. It is asked at once and again after each `signal`, under the lock.
+    /// Blocks until `body` returns a value. `body` runs under the lock, at once and again after each `signal`.
     @inlinable
     public func wait<R>(until body: (inout State) -> R?) -> R {
         pthread_mutex_lock(mutex)
@@ -46,7 +46,7 @@ public final class Monitor<State>: @unchecked Sendable {
         }
     }
 
-    /// The same, for at most `limit`; nil if it has passed.
+    /// Waits likewise for at most `limit`; returns nil after that.
     public func wait<R>(atMost limit: Duration, until body: (inout State) -> R?) -> R? {
         let deadline = CUbiquity_moment(limit.wholeNanoseconds)
         pthread_mutex_lock(mutex)

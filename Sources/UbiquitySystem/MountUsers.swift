@@ -1,4 +1,4 @@
-/// Programs that keep a mount from being taken away.
+/// Programs that keep a mount busy.
 package enum MountUsers {
     package struct User: Sendable, Hashable {
         package var process: Int32
@@ -8,19 +8,19 @@ package enum MountUsers {
     }
 
     package enum Use: Sendable, Hashable {
-        /// What it has open in the mount, from the mount point.
+        /// A file it has open in the mount, as a path from the mount point.
         case open(String)
-        /// It stands in the mount.
+        /// Its working directory or root is in the mount.
         case within
-        /// A call of it is not answered yet.
+        /// One of its calls is not answered yet.
         case waiting
     }
 
-    /// Bytes of `/proc/N/maps` that are looked at: some thousand mappings.
+    /// Maximum bytes read of `/proc/N/maps`: some thousand mappings.
     private static let maximumMaps = 1 << 20
 
-    /// Those that have something open or mapped in the mount, or stand in it, by their numbers. Nothing of those about
-    /// which this process may know nothing; asks the mount nothing.
+    /// Returns processes that have something open or mapped in the mount, or their working directory there, ordered by
+    /// id. Processes this one may not examine are left out. It never accesses the mount.
     package static func users(of mountPoint: String, limit: Int) -> [User] {
         let own = ProcessHost.id
         var found = [User]()
@@ -32,10 +32,11 @@ package enum MountUsers {
         return found
     }
 
-    /// Those that wait for an answer.
-    /// - Parameter threads: of theirs, which the mount knows to wait.
+    /// Returns processes that wait for an answer of the mount.
+    ///
+    /// - Parameter threads: Their waiting threads, known to the mount.
     package static func waiting(_ threads: [Int32], limit: Int) -> [User] {
-        // Of one that was killed the call may not be over yet.
+        // A killed process's call may still be unfinished.
         Set(threads.map(ProcessTree.leader)).filter(ProcessTree.isAlive).sorted().prefix(limit).map { process in
             User(process: process, name: name(of: process), use: .waiting)
         }
@@ -57,7 +58,7 @@ package enum MountUsers {
         return standsInIt || !open.isEmpty ? .within : nil
     }
 
-    /// Where a link leads in the mount; nil if it leads elsewhere.
+    /// Returns where a link leads in the mount; nil if it leads elsewhere.
     private static func place(_ link: String, _ mountPoint: String) -> String? {
         guard let target = try? FileSystem.readLink(link) else { return nil }
         return relative(String(decoding: target, as: UTF8.self), mountPoint)

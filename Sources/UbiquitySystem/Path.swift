@@ -1,6 +1,6 @@
-/// Text of paths: nothing here touches a file.
+/// Operations on the text of paths; nothing here accesses a file.
 package enum Path {
-    /// Everything before the last name: "/a/b" gives "/a", "/a" gives "/", "a" gives ".".
+    /// Returns everything before the last name: "/a/b" gives "/a", "/a" gives "/", "a" gives ".".
     package static func parent(of path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)
         guard let slash = trimmed.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
@@ -8,7 +8,7 @@ package enum Path {
         return parent.isEmpty ? "/" : parent
     }
 
-    /// The last name: "/a/b" gives "b", "/" gives "/".
+    /// Returns the last name: "/a/b" gives "b", "/" gives "/".
     package static func name(of path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)
         guard let slash = trimmed.utf8.lastIndex(of: UInt8(ascii: "/")), trimmed != "/" else { return trimmed }

@@ -1,9 +1,9 @@
 import CUbiquityShims
 
 extension ProcessHost {
-    /// The time that all threads of this process have computed.
+    /// The CPU time of all threads of this process.
     package static var computedTime: Duration { .nanoseconds(CUbiquity_computedTime()) }
 
-    /// Gives the kernel the memory back that was freed. Takes some milliseconds, for which others wait that allocate.
+    /// Returns freed memory to the kernel. Takes some milliseconds, during which other threads wait to allocate.
     package static func returnMemory() { CUbiquity_returnMemory() }
 }

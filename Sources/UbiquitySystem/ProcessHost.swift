@@ -1,12 +1,12 @@
 import Glibc
 import UbiquityCore
 
-/// What this process finds around it: its user, its environment, its standard streams.
+/// This process's environment: its user, its variables, its standard streams.
 package enum ProcessHost {
-    /// What the program was called with, itself first, as the kernel has it.
+    /// The command line, the program itself first, as the kernel has it.
     ///
-    /// Swift looks for it where the environment was at the start, and finds nothing if a library that was loaded before
-    /// the program has set a variable (LD_PRELOAD, as faketime does).
+    /// Swift looks for the arguments next to the original environment. It finds nothing if a library loaded before the
+    /// program has set a variable (LD_PRELOAD, as faketime does).
     static let rawArguments: [[UInt8]] = {
         guard let bytes = try? SmallFile.read("/proc/self/cmdline", limit: argumentLimit), bytes.last == 0 else {
             return CommandLine.arguments.map { Array($0.utf8) }
@@ -14,35 +14,35 @@ package enum ProcessHost {
         return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).map(Array.init)
     }()
 
-    /// The kernel takes six mebibytes at most.
+    /// Bytes; the kernel allows six mebibytes at most.
     private static let argumentLimit = 8 << 20
 
     package static let arguments = rawArguments.map { String(decoding: $0, as: UTF8.self) }
 
-    /// The first one whose bytes are no UTF-8, with characters in their place that say so.
+    /// The first argument that is not UTF-8, with replacement characters.
     package static var argumentThatIsNotUTF8: String? {
         rawArguments.first { String(validating: $0, as: UTF8.self) == nil }.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// This program's file, also after it was replaced on the disk.
+    /// This program's file, even after it was replaced on disk.
     package static let executable = "/proc/self/exe"
 
-    /// What this program is called.
+    /// This program's name.
     package static var programName: String {
         let path = (try? FileSystem.readLink(executable)).map { String(decoding: $0, as: UTF8.self) }
         return path.map(Path.name(of:)) ?? "process \(id)"
     }
 
-    /// Names this process for `ps` and `top`: one that was started by `/proc/self/exe` is called "exe" otherwise.
+    /// Names this process for `ps` and `top`. A process started through `/proc/self/exe` would be named "exe".
     package static func setName(_ name: String) {
-        // Without /proc there is no ps that could show it.
+        // Without /proc there is no ps to show the name.
         try? FileDescriptor.open("/proc/self/comm", [.writeOnly]).write(Array(name.utf8))
     }
 
     package static var id: Int32 { getpid() }
     package static var userID: UInt32 { geteuid() }
 
-    /// A variable of the environment; nil if it is not set or empty.
+    /// Returns an environment variable; nil if it is unset or empty.
     package static func variable(_ name: String) -> String? {
         guard let value = getenv(name) else { return nil }
         let text = String(cString: value)
@@ -60,7 +60,7 @@ package enum ProcessHost {
         return result
     }
 
-    /// The working directory, absolute and without symlinks.
+    /// Returns the working directory, absolute and without symlinks.
     package static func workingDirectory() throws(Errno) -> [UInt8] {
         guard let path = getcwd(nil, 0) else { throw .last }
         defer { free(path) }
@@ -71,8 +71,8 @@ package enum ProcessHost {
         _ = try path.withCPath { path throws(Errno) in try check(chdir(path)) }
     }
 
-    /// Keeps a file system busy no more: goes to the root folder, and closes the files below `folder` (absolute,
-    /// without symlinks) that whoever started this process has left open in it, but for the standard streams.
+    /// Stops keeping a file system busy: changes to the root folder and closes inherited files below `folder`
+    /// (absolute, without symlinks), except the standard streams.
     package static func leave(_ folder: [UInt8]) {
         _ = chdir("/")
         let streams = "/proc/self/fd"
@@ -85,7 +85,7 @@ package enum ProcessHost {
         }
     }
 
-    /// This machine's name, "localhost" if it has none.
+    /// This machine's name; "localhost" if it has none.
     package static var hostName: String {
         var buffer = [CChar](repeating: 0, count: 256)
         guard gethostname(&buffer, buffer.count - 1) == 0, buffer[0] != 0 else { return "localhost" }
@@ -99,18 +99,18 @@ package enum ProcessHost {
         return String(cString: home)
     }
 
-    /// Whether a standard stream (0, 1, 2) is a terminal.
+    /// Returns whether a standard stream (0, 1, 2) is a terminal.
     package static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
 
-    /// Columns of the terminal on the error stream; nil if it is none.
+    /// Columns of the terminal on standard error; nil if it is not a terminal.
     package static var terminalWidth: Int? {
         var size = winsize()
         guard ioctl(2, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
-    /// Writes all of the text to standard output (1) or error (2). A closed or full stream ends it in silence: there
-    /// is nobody left to tell.
+    /// Writes all of the text to standard output (1) or error (2). It stops silently if the stream is closed or full,
+    /// because there is no way to report it.
     package static func write(_ text: String, to stream: Int32) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -121,16 +121,17 @@ package enum ProcessHost {
         }
     }
 
-    /// Files made from now on are for their owner only, whatever the caller's umask was.
+    /// Makes new files private to their owner, whatever the inherited umask.
     package static func keepNewFilesPrivate() { _ = umask(0o077) }
 
-    /// Writing to a pipe or socket whose reader is gone fails with EPIPE and does not end the process.
+    /// Makes a write to a broken pipe or socket fail with EPIPE instead of ending the process.
     package static func ignoreBrokenPipes() { _ = signal(SIGPIPE, SIG_IGN) }
 
-    /// Raises the limit of open files to the highest that this user may have. A process of root with the right to do so
-    /// gets the machine's maximum for one process.
-    /// - Throws: `.tooManyOpenFiles` if that is too few to serve anything: databases, sockets, event loops and threads
-    ///   take some 60 before the first file.
+    /// Raises the limit of open files to the maximum for this user. A privileged root process gets the machine's
+    /// maximum for one process.
+    ///
+    /// - Throws: `.tooManyOpenFiles` if the limit is too low: databases, sockets, event loops and threads take some 60
+    ///   before the first file.
     package static func raiseOpenFileLimit() throws(UbiquityError) {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -150,25 +151,25 @@ package enum ProcessHost {
 
     private static let leastOpenFiles: rlim_t = 256
 
-    /// Files that one process may have open on this machine (`fs.nr_open`), at most 1,048,576: programs that a child
-    /// becomes may close every possible descriptor one by one. 0 if that is not known.
+    /// The machine's limit of open files for one process (`fs.nr_open`), at most 1,048,576, because child programs may
+    /// close every possible descriptor one by one. 0 if it is not known.
     private static var mostOpenFiles: rlim_t {
         let text = (try? SmallFile.read("/proc/sys/fs/nr_open", limit: 64)).flatMap { $0 } ?? []
         let digits = text.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         return min(rlim_t(String(decoding: digits, as: UTF8.self)) ?? 0, 1 << 20)
     }
 
-    /// Files that this process may have open.
+    /// The limit of open files of this process.
     package static var openFileLimit: Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Whether a process of that number lives (a zombie counts).
+    /// Returns whether a process with that id exists (a zombie counts).
     package static func isRunning(_ process: Int32) -> Bool { kill(process, 0) == 0 || errno == EPERM }
 
-    /// Whether two numbers of processes or threads mean the same process. 0 means nobody.
+    /// Returns whether two ids of processes or threads belong to the same process. 0 means unknown and matches nothing.
     package static func isSame(_ one: Int32, _ other: Int32) -> Bool {
         guard one > 0, other > 0, one != other else { return one > 0 && one == other }
         guard let leader = ProcessStatus(one)?.leader else { return false }
@@ -188,6 +189,6 @@ package enum SignalNumber {
 extension ProcessHost {
     package static var groupID: UInt32 { getegid() }
 
-    /// The default action of these signals does not take place any more; whoever wants to know of them asks otherwise.
+    /// Disables the default action of these signals; interested code observes them in another way.
     package static func ignoreSignals(_ signals: [Int32]) { for number in signals { _ = signal(number, SIG_IGN) } }
 }

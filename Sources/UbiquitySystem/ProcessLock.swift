@@ -1,19 +1,19 @@
 import Glibc
 import UbiquityCore
 
-/// A file that one process at a time holds, for as long as this object lives. The kernel lets go when the process
-/// dies, so no stale lock is ever left. The file stays, and holds the holder's pid for people and messages.
+/// A file that one process at a time holds, as long as this object lives. The kernel releases the lock when the process
+/// dies, so no stale lock remains. The file stays and contains the holder's pid, for people and messages.
 package final class ProcessLock: Sendable {
     private let file: FileDescriptor
 
-    /// Attempts while nobody can be named as the holder: it may be about to write its pid, or to end, or someone may be
-    /// asking `holder(of:)`, which holds the lock for some microseconds. On a busy machine each may lose its turn in
-    /// that moment.
+    /// Attempts while no holder can be named. The holder may be about to write its pid, or to end; or another process
+    /// calls `holder(of:)`, which holds the lock for some microseconds. On a busy machine each may lose the CPU in that
+    /// moment.
     private static let maximumAttempts = 2000
-    /// Milliseconds between them.
+    /// Milliseconds between attempts.
     private static let pause: Int32 = 1
 
-    /// - Throws: `.inUse` naming the process that holds it.
+    /// - Throws: `.inUse`, naming the process that holds the lock.
     package init(_ path: String) throws(UbiquityError) {
         let file = try describing("lock", at: path) { () throws(Errno) in
             try FileDescriptor.openFile(path, [.readWrite, .create])
@@ -24,7 +24,7 @@ package final class ProcessLock: Sendable {
         }
         try describing("lock", at: path) { () throws(Errno) in
             try file.truncate(to: 0)
-            // On a full disk nobody is told who holds it.
+            // On a full disk the holder's pid is not recorded.
             do throws(Errno) { try file.write(Array("\(getpid())\n".utf8), at: 0) } catch .ENOSPC {}
         }
         self.file = file
@@ -40,8 +40,8 @@ package final class ProcessLock: Sendable {
     }
 
     deinit {
-        // An old pid in the file would only mislead a reader. The lock goes with the last copy of the descriptor: not
-        // at once if a child has one, as each has until its program starts.
+        // An old pid in the file would mislead a reader. The lock is released with the last copy of the descriptor; a
+        // child has a copy until its program starts.
         try? file.truncate(to: 0)
         try? file.unlock()
     }
@@ -49,7 +49,7 @@ package final class ProcessLock: Sendable {
     /// The process that holds a lock.
     package struct Holder: Hashable, Sendable {
         package var process: Int32
-        /// Whether it releases the lock soon: it has called `markEnding`, or it is being killed.
+        /// Whether the process will soon release the lock: it has called `markEnding`, or is being killed.
         package var isEnding: Bool
     }
 
@@ -61,13 +61,13 @@ package final class ProcessLock: Sendable {
 
     private static let endingMark = " ending"
 
-    /// Blocks the thread, for callers that look at a lock again and again.
+    /// Blocks the thread, for callers that poll a lock.
     package static func pause(milliseconds: Int32) { _ = poll(nil, 0, milliseconds) }
 
-    /// The process that holds the lock at `path`; nil if none does.
+    /// Returns the process that holds the lock at `path`; nil if there is none.
     package static func holder(of path: String) throws(UbiquityError) -> Int32? { try state(of: path)?.process }
 
-    /// The same, and whether that process is ending.
+    /// Returns the same, and whether that process is ending.
     package static func state(of path: String) throws(UbiquityError) -> Holder? {
         try describing("read the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
@@ -81,9 +81,10 @@ package final class ProcessLock: Sendable {
         }
     }
 
-    /// Whether what stands at `path` is the file that this object holds: its folder may have been removed or moved, or
-    /// another one have been put in its place.
-    /// - Throws: what keeps it from being told, as long as that lasts.
+    /// Returns whether the file at `path` is still the one this object holds. Its folder may have been removed or
+    /// moved, or the file replaced.
+    ///
+    /// - Throws: The error that prevents the check.
     package func stands(at path: String) throws(UbiquityError) -> Bool {
         try describing("look for the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
@@ -100,7 +101,7 @@ package final class ProcessLock: Sendable {
     private static func pid(in file: FileDescriptor) -> Int32? { holder(in: file)?.process }
 
     private static func holder(in file: FileDescriptor) -> Holder? {
-        // A pid that cannot be read only makes the message vaguer.
+        // An unreadable pid only makes the message less precise.
         guard let bytes = try? file.read(count: 32, at: 0) else { return nil }
         let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
         guard let process = Int32(line.prefix { $0 != " " }) else { return nil }

@@ -1,20 +1,20 @@
 import Glibc
 
-/// A variable in the environment of a program, by which others know how it, and what it starts, is to be treated.
+/// An environment variable that tells others how to treat a program and its children.
 package struct ProcessMark: Sendable {
-    /// What it reads of files whose content is not here fails, and downloads nothing.
+    /// Reading a file without local content fails instead of downloading it.
     package static let downloadsNothing = ProcessMark(variable: "UBIQUITY_NO_MATERIALIZE")
 
-    /// Bytes of an environment that are looked at: the most that the kernel gives a program by default.
+    /// Maximum bytes of an environment that are read: the kernel's default limit for a program.
     private static let maximumEnvironment = 2 << 20
 
     package let variable: String
 
-    /// Whether this process was started with it.
+    /// Whether this process was started with the variable.
     package var isOnHere: Bool { getenv(variable).map { $0.pointee != 0 } ?? false }
 
-    /// Whether the process was started with a value for it that is not empty. False for one that has ended, or whose
-    /// environment this user may not see.
+    /// Returns whether the process was started with a non-empty value. False if the process has ended, or this user may
+    /// not read its environment.
     package func isOn(_ process: Int32) -> Bool {
         guard let environment = try? SmallFile.read("/proc/\(process)/environ", limit: Self.maximumEnvironment) else {
             return false

@@ -1,10 +1,11 @@
-/// Which process started which, as the kernel tells now.
+/// The current ancestry of processes, as reported by the kernel.
 package enum ProcessTree {
-    /// Generations looked at: far more than shells, terminals and sessions make, and an end if a number was given anew.
+    /// Maximum generations examined: far more than shells, terminals and sessions make, and an end if a number was
+    /// reused.
     private static let maximumDepth = 64
 
-    /// Whether the process (or thread) is `ancestor`, or was started by it or by its children. False for one that has
-    /// ended, or of which nothing may be known.
+    /// Returns whether the process (or thread) is `ancestor`, or was started by it or its children. False if it has
+    /// ended, or may not be examined.
     package static func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool {
         guard process > 0, ancestor > 0 else { return false }
         if process == ancestor { return true }
@@ -12,10 +13,10 @@ package enum ProcessTree {
         return lineage(of: process) { $0 == ancestor }
     }
 
-    /// The process that a thread is of; the number itself if that cannot be known.
+    /// Returns the process of a thread; the number itself if that is unknown.
     package static func leader(of thread: Int32) -> Int32 { ProcessStatus(thread)?.leader ?? thread }
 
-    /// The process and those that it was started by, nearest first, as far as they may be known.
+    /// Returns the process and its ancestors, nearest first, as far as they are known.
     package static func lineage(of process: Int32) -> [Int32] {
         var found = [Int32]()
         _ = lineage(of: process) { next in
@@ -25,8 +26,7 @@ package enum ProcessTree {
         return found
     }
 
-    /// Whether the process, or one that it was started by, is wanted: asked from the nearest on, as far as they may be
-    /// known.
+    /// Returns whether `isWanted` accepts the process or an ancestor, nearest first, as far as they are known.
     package static func lineage(of process: Int32, contains isWanted: (Int32) -> Bool) -> Bool {
         var next = process
         for _ in 0..<maximumDepth {
@@ -38,19 +38,19 @@ package enum ProcessTree {
         return false
     }
 
-    /// Whether it runs; one that has ended and is not yet waited for does not.
+    /// Returns whether it runs; a zombie does not.
     package static func isAlive(_ process: Int32) -> Bool {
         guard let status = ProcessStatus(process) else { return false }
         return !status.isZombie
     }
 
-    /// Whether a signal waits for the thread, which it will see when its call is over. False for one that has ended,
-    /// or of which nothing may be known.
+    /// Returns whether a signal is pending for the thread, to be delivered after its call. False if it has ended, or
+    /// may not be examined.
     package static func hasSignal(_ thread: Int32) -> Bool { ProcessStatus(thread)?.hasSignal ?? false }
 
-    /// Whether it is being killed. False for one that has ended, or of which nothing may be known.
+    /// Returns whether it is being killed. False if it has ended, or may not be examined.
     package static func isDying(_ thread: Int32) -> Bool { ProcessStatus(thread)?.isDying ?? false }
 
-    /// Whether one of these is to end its call (see `ProcessStatus`). True for one of which nothing may be known.
+    /// Returns whether a pending signal should end its call (see `ProcessStatus`). True if it may not be examined.
     package static func hasSignalToEnd(_ thread: Int32) -> Bool { ProcessStatus(thread)?.hasSignalToEnd ?? true }
 }

@@ -1,16 +1,17 @@
 import Synchronization
 
-/// A thread that does one half of what a call has to do while the caller does the other.
+/// A thread that runs one half of a call's work while the caller runs the other.
 package final class SideThread: Sendable {
     private let pool: BlockingPool?
     private let isTaken = Atomic(false)
 
-    /// - Parameter pool: of one thread, and for nothing else; nil where the caller is to do all by itself.
+    /// - Parameter pool: A pool of one thread, used for nothing else; nil to run everything on the caller's thread.
     package init(_ pool: BlockingPool?) { self.pool = pool }
 
-    /// Runs both, at one time if the thread is free; otherwise `first`, and `second` if that did not fail. Nothing of
-    /// them is under way any more when it returns. It blocks.
-    /// - Throws: what `first` throws, or else what `second` throws.
+    /// Runs both, in parallel if the thread is free. Otherwise it runs `first`, and `second` unless `first` failed.
+    /// Both have finished when it returns. It blocks.
+    ///
+    /// - Throws: The error of `first`, or else that of `second`.
     package func run(_ first: () throws -> Void, beside second: @escaping @Sendable () throws -> Void) throws {
         guard let pool, !isTaken.exchange(true, ordering: .acquiring) else {
             try first()

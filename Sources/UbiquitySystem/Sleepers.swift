@@ -3,13 +3,13 @@ import Glibc
 import Synchronization
 import UbiquityCore
 
-/// Tasks that sleep, woken by one thread.
+/// Sleeping tasks, all woken by one thread.
 ///
-/// Swift's own sleep sets a timer of the kernel to a moment by the C library's clock. Where a library that shifts a
-/// program's clocks is loaded before that (faketime), the moment never comes, or is refused: a device under it brought
-/// nothing up. A timer that is set to a length of time is left alone. It counts the time that a laptop is closed.
+/// Swift's own sleep sets a kernel timer to an absolute time of the C library's clock. Under a library that shifts the
+/// clocks (faketime), that time never comes or is refused, and the device uploads nothing. A timer with a relative time
+/// is not affected. It counts the time while a laptop is closed.
 package final class Sleepers: Sendable {
-    /// Of the process. As many may sleep as there are tasks.
+    /// The instance of this process. Any number of tasks may sleep.
     package static let shared = Sleepers()
 
     fileprivate struct Sleeper {
@@ -20,9 +20,9 @@ package final class Sleepers: Sendable {
     }
 
     private struct State {
-        /// Who is next stands at the end.
+        /// The sleeper that wakes next is last.
         var sleepers: [Sleeper] = []
-        /// Those that were cancelled before they slept.
+        /// Sleepers cancelled before they slept.
         var cancelled: Set<UInt64> = []
         var lastNumber: UInt64 = 0
     }
@@ -37,13 +37,13 @@ package final class Sleepers: Sendable {
         guard timer != nil else { return }
         let argument = Unmanaged.passRetained(self).toOpaque()
         var thread = pthread_t()
-        // It never ends.
+        // The thread never ends.
         guard pthread_create(&thread, nil, sleepersMain, argument) == 0 else { return }
         pthread_detach(thread)
         isAtWork.store(true, ordering: .relaxed)
     }
 
-    /// Throws `CancellationError`.
+    /// Sleeps for a duration. Throws `CancellationError`.
     package func sleep(for duration: Duration) async throws {
         try Task.checkCancellation()
         guard duration > .zero else { return await Task.yield() }
@@ -53,7 +53,7 @@ package final class Sleepers: Sendable {
             return state.lastNumber
         }
         let (end, isPast) = CUbiquity_bootTime().addingReportingOverflow(duration.wholeNanoseconds)
-        // A cancellation that came when it had just woken.
+        // Removes a cancellation that arrived right after the wake-up.
         defer { state.withLock { _ = $0.cancelled.remove(number) } }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -78,7 +78,7 @@ package final class Sleepers: Sendable {
     private func cancel(_ number: UInt64) {
         let sleeper = state.withLock { state -> Sleeper? in
             guard let place = state.sleepers.firstIndex(where: { $0.number == number }) else {
-                // It sleeps in a moment, or woke just now.
+                // The task has not slept yet, or has just woken.
                 state.cancelled.insert(number)
                 return nil
             }
@@ -87,13 +87,13 @@ package final class Sleepers: Sendable {
         sleeper?.continuation.resume(throwing: CancellationError())
     }
 
-    /// The timer may ring before its time, for one that was cancelled.
+    /// The timer may fire early, for a sleeper that was cancelled.
     private func setTimer(_ state: State) {
         guard let timer, let next = state.sleepers.last else { return }
         _ = CUbiquity_setTimer(timer.rawValue, max(1, next.end - CUbiquity_bootTime()))
     }
 
-    /// Wakes those whose time has come, for ever.
+    /// Wakes due sleepers, in an endless loop.
     fileprivate func work() {
         guard let timer else { return }
         while true {
@@ -117,7 +117,7 @@ package final class Sleepers: Sendable {
 }
 
 extension [Sleepers.Sleeper] {
-    /// The first place whose sleeper's time comes no later than `end`.
+    /// Returns the first index whose sleeper wakes no later than `end`.
     fileprivate func first(notAfter end: Int64) -> Int {
         var (low, high) = (0, count)
         while low < high {

@@ -7,8 +7,8 @@ import UbiquityCore
 package enum SmallFile {
     private static let counter = Atomic<UInt64>(0)
 
-    /// Puts `bytes` at `path` at once: a reader sees the old file or the new one, and after a power loss it is one of
-    /// the two. When it returns, the new one is on the disk.
+    /// Replaces the file at `path` by `bytes`. A reader, even after a power loss, sees the old file or the new one.
+    /// When it returns, the new file is on disk.
     package static func publish(_ bytes: [UInt8], at path: String, mode: UInt32 = 0o600) throws(UbiquityError) {
         let number = counter.add(1, ordering: .relaxed).newValue
         let staged = "\(path).\(getpid()).\(number).new"
@@ -18,7 +18,7 @@ package enum SmallFile {
                 FaultPoints.reach("small-file.staged")
                 try FileSystem.rename(staged, to: path)
             } catch {
-                // The failure is the one above; a file left behind is harmless and has a name of its own.
+                // The error above is thrown; a leftover file is harmless and has a unique name.
                 try? FileSystem.unlink(staged)
                 throw error
             }
@@ -32,7 +32,8 @@ package enum SmallFile {
         try file.sync()
     }
 
-    /// The whole file, or nil if there is none.
+    /// Returns the whole file; nil if it does not exist.
+    ///
     /// - Throws: `.tooLarge` if it has more than `limit` bytes.
     package static func read(_ path: String, limit: Int) throws(UbiquityError) -> [UInt8]? {
         let bytes = try describing("read", at: path) { () throws(Errno) -> [UInt8]? in
@@ -44,7 +45,7 @@ package enum SmallFile {
         throw UbiquityError(.tooLarge, "cannot read: more than \(limit) bytes", at: path)
     }
 
-    /// Up to one byte more than `limit`. Files of /proc say that their size is zero, so the end is what counts.
+    /// Reads up to one byte more than `limit`. Files in /proc report size zero, so it reads to the end.
     private static func readAll(_ file: FileDescriptor, limit: Int) throws(Errno) -> [UInt8] {
         var bytes = [UInt8]()
         while bytes.count <= limit {
@@ -56,10 +57,10 @@ package enum SmallFile {
     }
 }
 
-/// The machine's current boot. It differs after a power loss, and what was not synced then may be damaged.
+/// The machine's current boot. After a power loss it differs, and unsynced data may be damaged.
 package enum Boot {
-    /// The boot, and since when the file system that a folder is in has been mounted: a disk that was taken away, or
-    /// whose power failed while the machine's did not, is mounted anew as well.
+    /// Returns an id of the boot and of the mount of the folder's file system. A disk that was removed, or lost its
+    /// power alone, is mounted again and so has another id.
     package static func id(ofFolder path: String) throws(UbiquityError) -> String {
         let mount = try describing("look at the file system", at: path) { () throws(Errno) in
             try path.withCPath { path throws(Errno) in

@@ -1,14 +1,14 @@
 import UbiquityCore
 
-/// A Unix socket's path in the 107 bytes that its address has room for, however long the real one is.
+/// A Unix socket's path within the 107 bytes of its address, however long the real path is.
 ///
-/// A longer path is named through an open descriptor of its directory: `/proc/self/fd/7/control.sock`. That name
-/// holds only in this process and only while this object lives: keep it until bind or connect has returned.
+/// A longer path is replaced by one through an open descriptor of its directory: `/proc/self/fd/7/control.sock`. That
+/// path is valid only in this process and while this object lives: keep it until bind or connect has returned.
 package final class SocketAddressPath: Sendable {
     /// Bytes in `sockaddr_un.sun_path` less the zero at the end.
     package static let maximumLength = 107
 
-    /// To bind or connect to. A listener should be removed by its real path.
+    /// The path to bind or connect to. Remove a listener by its real path.
     package let usable: String
     private let directory: FileDescriptor?
 

@@ -35,7 +35,7 @@ package enum UserName {
     /// Bytes for an entry of the user database.
     private static let bufferSize = 16_384
 
-    /// "eve (1001)"; "user 1001" for one without a name.
+    /// Returns "eve (1001)"; "user 1001" for a user without a name.
     package static func text(_ user: UInt32) -> String {
         var entry = passwd(), found: UnsafeMutablePointer<passwd>?
         var buffer = [CChar](repeating: 0, count: bufferSize)

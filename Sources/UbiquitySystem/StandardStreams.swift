@@ -1,16 +1,16 @@
 import Glibc
 import UbiquityCore
 
-/// The three descriptors that every process has.
+/// The three standard descriptors of a process.
 package enum StandardStreams {
-    /// Standard output and error go to `file` from now on.
+    /// Redirects standard output and error to `file`.
     package static func redirectOutput(to file: FileDescriptor) throws(Errno) {
         for stream: Int32 in [1, 2] { _ = try retrying { dup2(file.rawValue, stream) } }
     }
 }
 
 extension StandardStreams {
-    /// Standard input up to its first newline, its end or the limit.
+    /// Reads standard input up to its first newline, its end or the limit.
     package static func readLine(limit: Int) throws(Errno) -> [UInt8] {
         var line = [UInt8]()
         var byte: UInt8 = 0

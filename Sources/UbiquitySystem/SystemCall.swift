@@ -1,11 +1,11 @@
-/// The result of a system call that says -1 for failure.
+/// Returns the result of a system call; throws `errno` if it is -1.
 @inline(__always)
 func check<I: FixedWidthInteger>(_ result: I) throws(Errno) -> I {
     if result == -1 { throw .last }
     return result
 }
 
-/// The same for a call that a signal may interrupt: it is made again then.
+/// Does the same for an interruptible call, and repeats it after EINTR.
 @inline(__always)
 func retrying<I: FixedWidthInteger>(_ call: () -> I) throws(Errno) -> I {
     while true {

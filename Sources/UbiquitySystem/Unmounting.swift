@@ -2,16 +2,17 @@ import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// Taking a mount away.
+/// Unmounts file systems.
 package enum Unmounting {
     /// UMOUNT_NOFOLLOW and MNT_DETACH of umount2(2).
     private static let noFollow: Int32 = 8
     private static let detach: Int32 = 2
 
-    /// Unmounts what is mounted at `mountPoint`; with `lazy` also while it is in use (it goes when the last user does).
+    /// Unmounts what is mounted at `mountPoint`. With `lazy` it also detaches a mount in use, which ends with its last
+    /// user.
     ///
-    /// Root asks the kernel; others need fusermount3, which has the right to. Blocks; it must not be called by a thread
-    /// that serves the mount. EBUSY while it is in use.
+    /// Root asks the kernel; other users need fusermount3, which is privileged. Blocks; a thread that serves the mount
+    /// must not call it. Throws EBUSY while the mount is in use.
     package static func unmount(_ mountPoint: [UInt8], lazy: Bool) throws(Errno) {
         if ProcessHost.userID == 0 {
             _ = try mountPoint.withCPath { path throws(Errno) in
@@ -25,9 +26,11 @@ package enum Unmounting {
     }
 }
 
-/// A program of the system, run to its end.
+/// A system program, run to its end.
 package enum HelperProgram {
-    /// - Returns: its exit code, or 128 + the signal that ended it. ENOENT if there is no such program.
+    /// Runs the program.
+    ///
+    /// - Returns: The exit code, or 128 plus the signal that ended it. Throws ENOENT if the program does not exist.
     package static func run(_ program: String, _ arguments: [String]) throws(Errno) -> Int32 {
         var process: pid_t = 0
         var texts: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) } + [nil]
