@@ -1,34 +1,34 @@
-/// How an item is going to be used. Names are those of the original (NSFileCoordinator).
+/// How an item will be used. The names follow NSFileCoordinator.
 package enum Access: Hashable, Sendable {
     case reading(ReadingOptions)
     case writing(WritingOption?)
-    /// The content goes from this device; the cloud has it.
+    /// The content is removed from this device; the cloud keeps it.
     case evicting
 }
 
 public struct ReadingOptions: OptionSet, Hashable, Sendable {
     public let rawValue: Int
     public init(rawValue: Int) { self.rawValue = rawValue }
-    /// Nobody is asked to save first: what is on the disk will do.
+    /// Presenters are not asked to save first: the state on disk suffices.
     public static let withoutChanges = ReadingOptions(rawValue: 1)
-    /// The claim is on what a symlink leads to. Whoever makes the claim resolves it; to the arbiter it is nothing.
+    /// The claim is on the target of a symlink. The caller resolves the link; the arbiter ignores the option.
     public static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
-    /// Only what is known of the item without its content: nothing is downloaded, nobody is asked, and only one who
-    /// deletes, moves or replaces the item is waited for.
+    /// The read needs only metadata: nothing is downloaded and no presenter is asked. The claim waits only for an owner
+    /// that deletes, moves or replaces the item.
     public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
-    /// A snapshot is taken and handed on; the claim lasts while it is taken.
+    /// The read takes a snapshot; the claim lasts only while it is taken.
     public static let forUploading = ReadingOptions(rawValue: 8)
 }
 
-/// What a writer is about to do; at most one.
+/// How a writer will change the item; at most one option.
 package enum WritingOption: Int, Hashable, Sendable {
     case forDeleting = 1
     case forMoving = 2
-    /// Others save first, so that their changes can be taken into account.
+    /// Presenters save first, so that the writer can merge their changes.
     case forMerging = 4
-    /// Another item takes its place. Not for saving a document anew.
+    /// Another item replaces this one. Not for saving a document.
     case forReplacing = 8
-    /// Only attributes that say nothing of the content.
+    /// The write changes only attributes that do not depend on the content.
     case contentIndependentMetadataOnly = 16
 }
 
@@ -37,7 +37,7 @@ extension Access {
         if case .reading = self { true } else { false }
     }
 
-    /// Whether the item itself goes, or goes elsewhere: of a folder, all that is in it with it.
+    /// Whether the access removes or moves the item itself, and a folder with everything in it.
     var takesAway: Bool {
         switch self {
         case .writing(.forDeleting), .writing(.forMoving), .writing(.forReplacing): true
@@ -49,7 +49,7 @@ extension Access {
         if case .reading(let options) = self { options.contains(.immediatelyAvailableMetadataOnly) } else { false }
     }
 
-    /// Whether the two cannot be at the same time on the same unit.
+    /// Returns whether the two accesses cannot hold the same unit at one time.
     func excludes(_ other: Access) -> Bool {
         if isReading, other.isReading { return false }
         if isMetadataReading { return other.takesAway }
@@ -57,7 +57,7 @@ extension Access {
         return true
     }
 
-    /// Whether who has a claim for this access needs no questions asked for the other.
+    /// Returns whether an owner with this claim needs no further requests to presenters for the other access.
     func covers(_ other: Access) -> Bool {
         switch (self, other) {
         case (_, .evicting), (.evicting, _): self == other
@@ -65,12 +65,12 @@ extension Access {
         case (.reading, .writing): false
         case (.writing(.contentIndependentMetadataOnly), .reading): false
         case (.writing, .reading): true
-        // A program that opens for writing what it has claimed merges nothing that its client did not want.
+        // A program that opens its own claimed item for writing does not merge anything unwanted.
         case (.writing(let mine), .writing(let option)): mine == option || option == nil || option == .forMerging
         }
     }
 
-    /// The stronger of two accesses of one claim to one unit.
+    /// Returns the stronger of two accesses of one claim to one unit.
     func joined(with other: Access) -> Access {
         switch (self, other) {
         case (.reading(let mine), .reading(let options)): .reading(mine.intersection(options))
@@ -82,7 +82,7 @@ extension Access {
     }
 }
 
-/// One item of a claim, and what for.
+/// One item of a claim, and its access.
 package struct ClaimIntent: Hashable, Sendable {
     package var target: ClaimTarget
     package var access: Access

@@ -2,7 +2,7 @@ package import UbiquityCore
 
 // Clients and their presenters.
 extension Arbiter {
-    /// Lets a client take part. Nil: there are too many.
+    /// Registers a client; nil if there are too many.
     package mutating func add(
         _ description: ClientDescription, answerTime: Duration = ArbiterLimits.answerTime
     ) -> ClientID? {
@@ -12,7 +12,7 @@ extension Arbiter {
         return id
     }
 
-    /// The client has gone: what it held is free, what it waited for is given up, and nobody waits for its answers.
+    /// Removes a client: its claims are released, its requests cancelled, and no request waits for its answers.
     package mutating func remove(
         _ id: ClientID, now: Duration, in surroundings: some Surroundings
     ) -> [ArbiterAction] {
@@ -21,13 +21,13 @@ extension Arbiter {
         for presenter in client.presenters.sorted(by: >) {
             actions += remove(presenter, of: id, now: now, in: surroundings)
         }
-        // The youngest first: what waits does not get what the client is about to lose.
+        // The youngest come first, so that a waiting request is not granted what the client is about to lose.
         for claim in client.claims.sorted(by: >) { actions += end(claim, now: now, in: surroundings) }
         clients[id] = nil
         return actions.filter { !$0.isFor(id) }
     }
 
-    /// Registers an interest in an item. Nil: there is no such client, or it has too many.
+    /// Registers a presenter for an item; nil if the client does not exist or has too many.
     package mutating func add(
         _ description: PresenterDescription, for client: ClientID, in surroundings: some Surroundings
     ) -> PresenterID? {
@@ -59,8 +59,8 @@ extension Arbiter {
         return actions
     }
 
-    /// The item has another place, or another kind of place (a folder may have become a package): what is claimed with
-    /// it is looked up anew.
+    /// Updates a presenter's target when the item has moved or a folder has become a package. Its unit is computed
+    /// again.
     package mutating func replace(_ id: PresenterID, target: ClaimTarget, in surroundings: some Surroundings) {
         guard var presenter = presenters[id] else { return }
         unlist(id, presenter)
@@ -88,9 +88,9 @@ extension Arbiter {
         }
     }
 
-    // MARK: Who hears of what
+    // MARK: Recipients
 
-    /// Presenters of an item, and those of the folders above it.
+    /// Returns the presenters of an item, and those of the folders above it.
     package func presenters(
         concernedBy item: ItemKey, entry: ClaimTarget.Entry?, in surroundings: some Surroundings
     ) -> (item: [PresenterID], folders: [PresenterID]) {
@@ -101,7 +101,7 @@ extension Arbiter {
         return (own, above)
     }
 
-    /// What is presented of what is in a folder, at any depth.
+    /// Returns the presented items in a folder, at any depth.
     package func itemsPresented(in folder: ItemKey, _ surroundings: some Surroundings) -> [ItemKey] {
         presentersByItem.keys.filter { item in
             guard item != folder, let entry = surroundings.entry(of: item) else { return false }
@@ -109,7 +109,7 @@ extension Arbiter {
         }.sorted()
     }
 
-    /// Whether someone shows the item, or the package it is in.
+    /// Returns whether a presenter shows the item, or the package that holds it.
     package func isPresented(_ target: ClaimTarget, in surroundings: some Surroundings) -> Bool {
         guard !presenters.isEmpty else { return false }
         return presentersByUnit[unit(of: target, in: surroundings)] != nil
@@ -119,7 +119,7 @@ extension Arbiter {
 
     func has(_ client: ClientID, _ claim: ClaimID) -> Bool { clients[client]?.claims.contains(claim) ?? false }
 
-    /// Who of a client's presenters was asked a question that is waited for.
+    /// Returns the presenter that was asked a question whose answer is still awaited.
     func presenter(asked question: QuestionID, of client: ClientID) -> PresenterID? {
         guard let open = questions[question], open.question.client == client,
             requests[open.request]?.openQuestions.contains(question) ?? false
@@ -136,7 +136,7 @@ extension Arbiter {
         clients.compactMap { $1.description.process > 0 ? ($0, $1.description.process) : nil }
     }
 
-    /// The item has another place: presenters of it, and of what is in it, may be of another package now.
+    /// Updates presenters after a move: those of the item, and of items in it, may belong to another package now.
     package mutating func noteMove(
         of item: ItemKey, isFolder: Bool, to entry: ClaimTarget.Entry?, in surroundings: some Surroundings
     ) {
@@ -148,7 +148,7 @@ extension Arbiter {
         }
     }
 
-    /// Whether a client holds the target, or the package or a folder that it is in, for writing.
+    /// Returns whether a client holds the target, or a package or folder above it, for writing.
     package func isBeingWritten(_ target: ClaimTarget, in surroundings: some Surroundings) -> Bool {
         guard !clients.isEmpty, !requests.isEmpty else { return false }
         let claim = UnitClaim(unit: unit(of: target, in: surroundings), access: .reading([]), isFolder: target.isFolder)
@@ -160,12 +160,12 @@ extension Arbiter {
 }
 
 extension Arbiter.Presenter {
-    /// Whether its unit is a folder, or the package it is in.
+    /// Whether its unit is a folder, or a package above the item.
     var isOfFolder: Bool { description.target.isFolder || unit != description.target.ownUnit }
 }
 
 extension ArbiterAction {
-    /// Whether it would have to be told to that client.
+    /// Returns whether the action would send a message to that client.
     func isFor(_ client: ClientID) -> Bool {
         switch self {
         case .granted, .failed: false

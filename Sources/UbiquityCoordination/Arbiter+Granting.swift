@@ -1,8 +1,8 @@
 internal import UbiquityCore
 
-// A request's way: it waits, its presenters are asked, it is granted.
+// The life of a request: it waits, its presenters are asked, it is granted.
 extension Arbiter {
-    /// Looks at requests that may be able to go on, oldest first.
+    /// Advances requests that may be able to continue, oldest first.
     mutating func advance(
         _ ids: [ClaimID], _ now: Duration, _ surroundings: some Surroundings, _ actions: inout [ArbiterAction]
     ) {
@@ -14,7 +14,7 @@ extension Arbiter {
         }
     }
 
-    /// - Returns: requests that can perhaps go on by what happened.
+    /// - Returns: Requests that may be able to continue now.
     private mutating func step(
         _ id: ClaimID, _ now: Duration, _ surroundings: some Surroundings, _ actions: inout [ArbiterAction]
     ) -> [ClaimID] {
@@ -51,7 +51,7 @@ extension Arbiter {
             questions[question.id] = OpenQuestion(question: question, request: id)
             requests[id]?.questions.append(question.id)
             actions.append(.ask(question))
-            // One that has not answered before is told, too, but holds nobody up.
+            // A client that failed to answer before is asked too, but the request does not wait for it.
             guard clients[question.client]?.isUnresponsive == false else { continue }
             requests[id]?.openQuestions.insert(question.id)
         }
@@ -61,7 +61,7 @@ extension Arbiter {
         }
         requests[id]?.state = .asking
         requests[id]?.askedAt = now
-        // What was asked may be under way already, and wait behind this request.
+        // An asked presenter may have started its own access already, which waits behind this request.
         for question in asked { freed += clients[question.client]?.claims ?? [] }
         return freed + waiting.filter { requests[$0]?.isProgram ?? false }
     }
@@ -96,7 +96,8 @@ extension Arbiter {
         }
     }
 
-    /// Whether the owner holds the unit already, so that everyone has been asked: a client opens under its claim.
+    /// Returns whether the owner holds the unit already, so that everyone has been asked: a client opens files under
+    /// its claim.
     private func isCovered(_ claim: UnitClaim, _ request: Request, _ surroundings: some Surroundings) -> Bool {
         requestsByUnit[claim.unit]?.contains { id in
             guard let other = requests[id], other.state == .granted,
@@ -115,7 +116,7 @@ extension Arbiter {
         return found
     }
 
-    /// Presenters of the folders that an item is to go from.
+    /// Returns the presenters of folders that the item is about to leave.
     private func folderPresenters(
         losing claim: UnitClaim, _ surroundings: some Surroundings
     ) -> [(PresenterID, ItemKey)] {
@@ -130,8 +131,8 @@ extension Arbiter {
         }
     }
 
-    /// A client is not asked about what it does itself: with a claim that names a presenter, not that one; by plain
-    /// calls of its processes, none of its presenters.
+    /// Returns whether a presenter belongs to the acting owner and is not asked. A claim of a client names its
+    /// presenter; plain calls of its processes skip all of its presenters.
     private func isOwn(
         _ id: PresenterID, _ presenter: Presenter, _ request: Request, _ surroundings: some Surroundings
     ) -> Bool {
@@ -144,8 +145,8 @@ extension Arbiter {
 
     // MARK: Answers
 
-    /// A presenter has done what it was asked, or says why not. An answer that comes too late only shows that it is
-    /// there again.
+    /// Records a presenter's answer: done, or refused with a reason. A late answer only shows that the client responds
+    /// again.
     package mutating func answer(
         _ id: QuestionID, by client: ClientID, refusal: String? = nil, now: Duration, in surroundings: some Surroundings
     ) -> [ArbiterAction] {
@@ -163,7 +164,7 @@ extension Arbiter {
         return actions
     }
 
-    /// The question is no longer waited for.
+    /// Stops waiting for a question's answer.
     mutating func settle(
         _ question: QuestionID, of id: ClaimID, _ now: Duration, _ surroundings: some Surroundings,
         _ actions: inout [ArbiterAction]
@@ -171,14 +172,14 @@ extension Arbiter {
         guard requests[id]?.openQuestions.remove(question) != nil else { return }
         guard let request = requests[id], request.state == .asking, request.openQuestions.isEmpty else { return }
         requests[id]?.state = .waiting
-        // The time it took to ask does not count as waiting for claims.
+        // The time for the answers does not count as waiting for claims.
         requests[id]?.deadline = request.deadline + (now - (request.askedAt ?? now))
         advance([id], now, surroundings, &actions)
     }
 }
 
 extension Access {
-    /// What presenters of the item have to do first.
+    /// The steps that presenters of the item must take first.
     var demands: Set<PresenterDescription.Ability> {
         switch self {
         case .reading(let options) where options.contains(.immediatelyAvailableMetadataOnly): []

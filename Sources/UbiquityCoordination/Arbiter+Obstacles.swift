@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-// What is in a request's way.
+// Finds the obstacles to a request.
 extension Arbiter {
     enum Obstacle {
         case request(ClaimID)
@@ -9,7 +9,7 @@ extension Arbiter {
 
     // MARK: Owners
 
-    /// Whether the two never hold each other up.
+    /// Returns whether the two owners never block each other.
     func areOne(
         _ left: ClaimOwner, _ leftPurpose: String?, _ right: ClaimOwner, _ rightPurpose: String?,
         _ surroundings: some Surroundings
@@ -36,8 +36,8 @@ extension Arbiter {
         return surroundings.process(one, descendsFrom: other) || surroundings.process(other, descendsFrom: one)
     }
 
-    /// A program is a client's if the client's process is it, or started it. (Not the other way round: the shell that
-    /// a client was started from is a program like any other.)
+    /// Returns whether a program belongs to a client: it is the client's process or was started by it. The reverse does
+    /// not count: the shell that started the client is a program like any other.
     func program(_ program: Int32, isOf client: ClientID, _ surroundings: some Surroundings) -> Bool {
         guard let process = clients[client]?.description.process, process > 0, program > 0 else { return false }
         return surroundings.process(program, descendsFrom: process)
@@ -45,7 +45,7 @@ extension Arbiter {
 
     // MARK: Places
 
-    /// The folders that a unit is in, nearest first.
+    /// Returns the folders that contain a unit, nearest first.
     func folders(above unit: ClaimUnit, _ surroundings: some Surroundings) -> [ItemKey] {
         switch unit {
         case .name(let parent, _): surroundings.ancestry(of: parent).folders
@@ -53,7 +53,7 @@ extension Arbiter {
         }
     }
 
-    /// Requests, of whatever state, with a claim that excludes this one.
+    /// Returns requests, in any state, with a claim that excludes this one.
     func rivals(of claim: UnitClaim, _ surroundings: some Surroundings) -> [ClaimID] {
         var found = rivals(of: claim, at: claim.unit, onlyReachingDown: false)
         if nameClaims > 0, case .item(let item) = claim.unit, let entry = surroundings.entry(of: item) {
@@ -82,7 +82,7 @@ extension Arbiter {
 
     // MARK: Obstacles
 
-    /// What keeps the request from being granted. `all` false: the first that is found.
+    /// Returns what prevents the request from being granted; only the first obstacle unless `all` is true.
     func obstacles(
         to request: Request, _ now: Duration, _ surroundings: some Surroundings, all: Bool = false
     ) -> [Obstacle] {
@@ -111,12 +111,12 @@ extension Arbiter {
         }
     }
 
-    /// Whether the request need not wait behind an earlier one that waits itself: for what the request's owner holds,
-    /// and may not give back before he has this one too.
+    /// Returns whether the request may pass an earlier one that itself waits. It may if that one waits for a claim of
+    /// the request's owner, who may not release it before getting this one too.
     ///
-    /// Not for what he has got since by passing it: a client that reads in many threads, so that one has always begun
-    /// before another ends, would be passed to without end. Whether one is nested in another its purpose tells, or that
-    /// the other does not end (`breakDeadlock`).
+    /// A claim that the owner obtained later by passing does not count. Otherwise a client that reads in many threads,
+    /// always starting one before another ends, would pass without end. Nested requests are recognized by their
+    /// purpose, or because the wait does not end (`breakDeadlock`).
     func mayPass(_ other: Request, _ request: Request, _ surroundings: some Surroundings) -> Bool {
         if request.passesWaiting { return depends(other, on: request.owner, surroundings) }
         return depends(other, on: request.owner, surroundings) { held in
@@ -124,8 +124,8 @@ extension Arbiter {
         }
     }
 
-    /// All that the request waits for, whoever asks: claims that are held, earlier requests, and plain writers. (Plain
-    /// readers are passed in the end.)
+    /// Returns everything the request waits for, whoever owns it: granted claims, earlier requests, and plain writers.
+    /// Plain readers are passed eventually.
     func everyRival(of request: Request, _ surroundings: some Surroundings) -> [Obstacle] {
         request.claims.values.flatMap { claim -> [Obstacle] in
             let requests = rivals(of: claim, surroundings).filter { id in
@@ -139,7 +139,7 @@ extension Arbiter {
 
     func mayIgnore(_ other: Request, _ request: Request, _ surroundings: some Surroundings) -> Bool {
         if other.id == request.id || (!isStrict && other.isProgram && request.isProgram) { return true }
-        // How this device's own doings and plain programs go together, the file system and the index know.
+        // The file system and the index order this device's own operations and plain programs.
         if (other.isProgram && request.owner == .system) || (other.owner == .system && request.isProgram) {
             return true
         }
@@ -151,14 +151,14 @@ extension Arbiter {
         return areOne(other.owner, other.purpose, request.owner, request.purpose, surroundings)
     }
 
-    /// What a program has open that started the client was handed to the client, too (a shell's redirection): it does
-    /// not hold the client up.
+    /// Returns whether the program started the client. Files the program has open may be inherited by the client (a
+    /// shell's redirection), so they do not block it.
     private func started(_ program: Int32, _ client: ClientID, _ surroundings: some Surroundings) -> Bool {
         guard let process = clients[client]?.description.process, process > 0, program > 0 else { return false }
         return surroundings.process(process, descendsFrom: program)
     }
 
-    /// Whether one of the questions that `other` waits for is to that owner.
+    /// Returns whether `other` waits for an answer of that owner.
     func isAsked(by other: Request, _ owner: ClaimOwner, _ surroundings: some Surroundings) -> Bool {
         other.openQuestions.contains { id in
             guard let question = questions[id]?.question else { return false }
@@ -166,7 +166,8 @@ extension Arbiter {
         }
     }
 
-    /// What somebody is asked to save is saved past those who only read; and a viewer is not waited for for ever.
+    /// Returns whether to wait for plain readers. A presenter that was asked to save passes them, and a viewer is never
+    /// waited for indefinitely.
     private func hasPatience(_ request: Request, _ now: Duration, _ surroundings: some Surroundings) -> Bool {
         if now >= request.arrivedAt + ArbiterLimits.readerPatience { return false }
         return !waiting.contains { id in
@@ -175,7 +176,7 @@ extension Arbiter {
         }
     }
 
-    /// Whether `other` is a plain reader that the request need not wait for any longer.
+    /// Returns whether `other` is a plain reader that the request need not wait for any longer.
     private func isPassed(
         _ other: Request, by request: Request, _ now: Duration, _ surroundings: some Surroundings
     ) -> Bool {
@@ -183,7 +184,7 @@ extension Arbiter {
         return !hasPatience(request, now, surroundings)
     }
 
-    /// Plain opens that a client's claim has to wait for.
+    /// Returns plain opens that a client's claim must wait for.
     private func programs(
         inTheWayOf claim: UnitClaim, of request: Request, _ now: Duration, _ surroundings: some Surroundings
     ) -> [Obstacle] {
@@ -205,7 +206,7 @@ extension Arbiter {
         }
     }
 
-    /// Of a package, or of a folder that is to go.
+    /// Returns plain opens inside a package, or inside a folder that will be removed or moved.
     private func programsInside(_ claim: UnitClaim, _ surroundings: some Surroundings) -> [ProgramHold] {
         guard case .item(let folder) = claim.unit else { return [] }
         var found = [ProgramHold]()

@@ -1,22 +1,22 @@
 package import UbiquityCore
 
-// Programs that know nothing of coordination.
+// Programs that do not coordinate.
 extension Arbiter {
-    /// What becomes of a plain access.
+    /// The result of a plain access.
     package enum ProgramAccess: Sendable {
-        /// Nobody minds. To be ended with the item's key.
+        /// No client is affected. End the access with the item's key.
         case granted(ClaimID)
-        /// Somebody is concerned: the request's actions say what becomes of it.
+        /// A client is affected: the request's actions tell how it continues.
         case requested(ClaimID, [ArbiterAction])
     }
 
-    /// A plain open, or a change of a name or of attributes, by a program.
+    /// Requests access for a plain open, or for a change of a name or of attributes, by a program.
     package mutating func access(
         _ targets: [ClaimIntent], by process: Int32, waitingTime: Duration, mayWait: Bool, now: Duration,
         in surroundings: some Surroundings
     ) -> ProgramAccess {
         let isOfConcern = isStrict || targets.contains { isConcerning($0, surroundings) }
-        // A change of names is over in a moment; one who claims meanwhile comes after it.
+        // A change of names is short, so a later claim simply follows it.
         if !isOfConcern {
             return .granted(targets.count == 1 ? hold(targets[0], by: process) : ClaimID(nextNumber()))
         }
@@ -26,7 +26,7 @@ extension Arbiter {
         return .requested(id, actions)
     }
 
-    /// Notes what a program has without having asked: it has just made it.
+    /// Records an access that a program has without a request, because it has just created the item.
     package mutating func hold(_ intent: ClaimIntent, by process: Int32) -> ClaimID {
         let id = ClaimID(nextNumber())
         if let item = intent.target.item {
@@ -36,7 +36,7 @@ extension Arbiter {
         return id
     }
 
-    /// Ends a plain access. `item` is that of its first target.
+    /// Ends a plain access. `item` is the item of its first target.
     package mutating func endAccess(
         _ id: ClaimID, to item: ItemKey?, now: Duration, in surroundings: some Surroundings
     ) -> [ArbiterAction] {
@@ -51,7 +51,7 @@ extension Arbiter {
         return actions
     }
 
-    /// Whether a claim or a presenter may have to do with it. Costs no look at the tree unless folders are claimed or
+    /// Returns whether a claim or a presenter may be affected. It examines the tree only if folders are claimed or
     /// presented.
     private func isConcerning(_ intent: ClaimIntent, _ surroundings: some Surroundings) -> Bool {
         if clients.isEmpty { return false }

@@ -1,15 +1,15 @@
 internal import UbiquityCore
 
-// Time, and requests that wait for each other.
+// Time limits, and requests that wait for each other.
 extension Arbiter {
-    /// To be called now and then while `needsTicks`: ends what has taken too long.
+    /// Ends what has taken too long. Call it regularly while `needsTicks` is true.
     package mutating func tick(now: Duration, in surroundings: some Surroundings) -> [ArbiterAction] {
         var actions = [ArbiterAction]()
         passOver(now, surroundings, &actions)
         for id in waiting where requests[id].map({ $0.state == .waiting && now >= $0.deadline }) ?? false {
             fail(id, .timedOut, now, surroundings, &actions)
         }
-        // Patience with readers ends, and who is in whose way may have changed.
+        // The patience with readers may have ended, which changes the obstacles.
         advance(waiting, now, surroundings, &actions)
         breakDeadlock(now, surroundings, &actions)
         return actions
@@ -28,10 +28,12 @@ extension Arbiter {
         }
     }
 
-    // MARK: Circles
+    // MARK: Deadlocks
 
-    /// Whether the request waits, perhaps over others, for a claim that this owner holds, or for his answer.
-    /// - Parameter counts: whether a claim of his does.
+    /// Returns whether the request waits, directly or through others, for a claim that this owner holds, or for the
+    /// owner's answer.
+    ///
+    /// - Parameter counts: Returns whether a claim of the owner counts.
     func depends(
         _ request: Request, on owner: ClaimOwner, _ surroundings: some Surroundings,
         counts: (Request) -> Bool = { _ in true }
@@ -53,8 +55,8 @@ extension Arbiter {
         }
     }
 
-    /// Whether a request that has just come waits for what the same owner holds for the same purpose: that claim will
-    /// certainly not be given back while the request waits.
+    /// Returns whether a new request waits for a claim of the same owner and purpose. That claim will certainly not be
+    /// released while the request waits.
     func isDeadlocked(_ id: ClaimID, _ surroundings: some Surroundings) -> Bool {
         guard let request = requests[id], let purpose = request.purpose else { return false }
         var search = DependencySearch(arbiter: self)
@@ -64,8 +66,9 @@ extension Arbiter {
         }
     }
 
-    /// Requests whose purposes do not tell whether they belong together, and that wait in a circle for some time: the
-    /// youngest is given up. (An owner may do several things at once, and then a circle of owners is none of claims.)
+    /// Breaks a suspected deadlock: among requests that have waited in a cycle for some time, the youngest fails. Their
+    /// purposes do not tell whether they belong together. An owner may do several things at once, so a cycle of owners
+    /// need not be a cycle of claims.
     private mutating func breakDeadlock(
         _ now: Duration, _ surroundings: some Surroundings, _ actions: inout [ArbiterAction]
     ) {
@@ -82,7 +85,7 @@ extension Arbiter {
             if now - since >= ArbiterLimits.suspicionTime { broken = id }
         }
         guard let broken else { return }
-        // What else was suspected may go on by this, and is suspected anew if not.
+        // The other suspects may continue now; if not, they are suspected again.
         for id in waiting { requests[id]?.suspectedSince = nil }
         if waitsInLineAlone(broken, now, surroundings) {
             requests[broken]?.passesWaiting = true
@@ -92,7 +95,8 @@ extension Arbiter {
         }
     }
 
-    /// Whether nothing is in its way but those who wait for its owner: it seems to be nested in what they wait for.
+    /// Returns whether the only obstacles are requests that wait for its owner: the request seems nested in what they
+    /// wait for.
     private func waitsInLineAlone(_ id: ClaimID, _ now: Duration, _ surroundings: some Surroundings) -> Bool {
         guard let request = requests[id], !request.passesWaiting else { return false }
         return obstacles(to: request, now, surroundings, all: true).allSatisfy { obstacle in
@@ -104,7 +108,7 @@ extension Arbiter {
     }
 }
 
-/// Follows who waits for whom: from a request to the claims in its way, and from their owners to what those wait for.
+/// Follows dependencies: from a request to the claims that block it, and from their owners to what those wait for.
 private struct DependencySearch {
     let arbiter: Arbiter
     private var seen: Set<ClaimID> = []
@@ -126,7 +130,7 @@ private struct DependencySearch {
         return false
     }
 
-    /// What the one in the way waits for itself.
+    /// Returns the requests that the obstacle's owner waits for.
     private mutating func next(after obstacle: Arbiter.Obstacle, _ surroundings: some Surroundings) -> [Request] {
         let ids: [ClaimID]
         switch obstacle {
@@ -151,16 +155,16 @@ extension Arbiter {
         }
     }
 
-    /// Whether an answer of that owner may be waited for.
+    /// Returns whether an answer of that owner may be awaited.
     fileprivate func isAskedAnything(_ owner: ClaimOwner) -> Bool {
         switch owner {
-        // A client's child may be asked in its stead.
+        // A client's child may be asked in its place.
         case .client, .program: !questions.isEmpty
         case .system: false
         }
     }
 
-    /// Whether an owner may hold something: who holds nothing is in no circle.
+    /// Returns whether an owner may hold a claim. An owner without claims is in no cycle.
     fileprivate func mayHold(_ owner: ClaimOwner) -> Bool {
         switch owner {
         case .client(let client): clients[client]?.claims.contains { requests[$0]?.state == .granted } ?? false

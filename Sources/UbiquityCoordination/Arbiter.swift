@@ -1,45 +1,45 @@
 internal import UbiquityCore
 
-/// Decides who may use which item when: claims, the order in which they are granted, and what presenters are asked.
+/// Decides who may use which item and when: claims, the order of grants, and the requests to presenters.
 ///
-/// A pure state machine: time comes with each call, and what is to be done comes back as actions.
+/// It is a pure state machine: each call passes the time, and returns actions for the caller to carry out.
 ///
-/// - Readers of a unit share it, writers have it alone. A unit is an item, or a package with all that is in it. Who
-///   deletes, moves or replaces a folder waits also for claims on what is in it, and holds those up.
-/// - A request is granted whole or not at all, so nobody holds one item while he waits for the other of a pair. It is
-///   granted when no other owner's claim is in its way and no earlier request waits for the same: a stream of readers
-///   starves no writer. An earlier request is passed if it waits itself (directly or over others) for what the one who
-///   passes has held for longer, or if it has just asked him to act.
-/// - When nothing is in the way, presenters of the unit are asked what the access demands. The request waits for their
-///   answers, each for a limited time, and then for what they claimed in order to answer.
-/// - Owners never block themselves: a client, its process and what that started, and all claims of one purpose.
-/// - Programs that know nothing of coordination do not hold each other up, unless it is strict.
+/// - Readers of a unit share it; a writer has it alone. A unit is an item, or a package with everything in it. An owner
+///   that deletes, moves or replaces a folder also waits for claims on items in it, and blocks them.
+/// - A request is granted as a whole or not at all, so no owner holds one item while it waits for the other of a pair.
+///   It is granted when no other owner's claim blocks it and no earlier request waits for the same unit. So a stream of
+///   readers never starves a writer. A request may pass an earlier one that waits (directly or through others) for a
+///   claim the passing owner has held for longer, or that has just asked that owner to act.
+/// - When nothing blocks the request, presenters of the unit are asked as the access demands. The request waits a
+///   limited time for each answer, and then for claims that presenters made in order to answer.
+/// - Owners never block themselves: a client, its process and that process's children, and all claims of one purpose.
+/// - Programs that do not coordinate do not block each other, unless the arbiter is strict.
 ///
-/// Without claims of others, without waiting requests and without presenters a claim costs a few table look-ups,
-/// however many claims and presenters there are on other items.
+/// Without claims of others, waiting requests and presenters, a claim costs a few table lookups, regardless of the
+/// claims and presenters on other items.
 package struct Arbiter: Sendable {
-    /// Whether plain programs hold each other up, too.
+    /// Whether plain programs block each other too.
     package let isStrict: Bool
 
     var clients: [ClientID: Client] = [:]
     var presenters: [PresenterID: Presenter] = [:]
     var presentersByUnit: [ClaimUnit: [PresenterID]] = [:]
     var presentersByItem: [ItemKey: [PresenterID]] = [:]
-    /// Those of folders, which hear of all that is in them.
+    /// Presenters of folders, which are notified about everything in them.
     var folderPresenters: [ItemKey: [PresenterID]] = [:]
-    /// Waiting, asking and granted.
+    /// Requests that are waiting, asking or granted.
     var requests: [ClaimID: Request] = [:]
     var requestsByUnit: [ClaimUnit: [ClaimID]] = [:]
-    /// Folders that some request claims with all that is in them, and how many do.
+    /// Folders claimed with everything in them, and by how many requests.
     var reachingDown: [ItemKey: Int] = [:]
     /// Requests that claim a free name.
     var nameClaims = 0
-    /// Requests and presenters whose unit is a folder: without them nobody need look where an item is.
+    /// Requests and presenters whose unit is a folder. At zero, the tree need not be examined.
     var folderUnits = 0
-    /// Waiting or asking, oldest first.
+    /// Requests that are waiting or asking, oldest first.
     var waiting: [ClaimID] = []
     var questions: [QuestionID: OpenQuestion] = [:]
-    /// Plain opens that nobody minded, by item.
+    /// Plain opens that affect no client, by item.
     var programs: [ItemKey: [ProgramHold]] = [:]
     private var lastNumber: UInt64 = 0
 
@@ -48,7 +48,7 @@ package struct Arbiter: Sendable {
         var answerTime: Duration
         var presenters: Set<PresenterID> = []
         var claims: Set<ClaimID> = []
-        /// It has let a question's time pass, and has answered none since.
+        /// The client has missed the deadline of a question and answered none since.
         var isUnresponsive = false
     }
 
@@ -65,10 +65,10 @@ package struct Arbiter: Sendable {
 
     package init(isStrict: Bool = false) { self.isStrict = isStrict }
 
-    /// Whether time has to be told by `tick`: something waits.
+    /// Whether `tick` must be called: a request waits.
     package var needsTicks: Bool { !waiting.isEmpty }
 
-    /// Whether anybody takes part but plain programs that do not hold each other up.
+    /// Whether nobody takes part except plain programs that do not block each other.
     package var isQuiet: Bool { clients.isEmpty && requests.isEmpty && !isStrict }
 
     mutating func nextNumber() -> UInt64 {
@@ -76,9 +76,9 @@ package struct Arbiter: Sendable {
         return lastNumber
     }
 
-    // MARK: Asking for a claim
+    // MARK: Requesting a claim
 
-    /// Takes a request in. The claim's number comes back at once; the actions say what becomes of it, now or later.
+    /// Adds a request. The claim's number is returned at once; the actions tell its outcome, now or later.
     package mutating func request(
         _ new: ClaimRequest, now: Duration, in surroundings: some Surroundings
     ) -> (ClaimID, [ArbiterAction]) {
@@ -115,21 +115,21 @@ package struct Arbiter: Sendable {
     private func unitClaim(_ intent: ClaimIntent, in surroundings: some Surroundings) -> UnitClaim {
         let unit = unit(of: intent.target, in: surroundings)
         let isOfPackage = unit != intent.target.ownUnit
-        // Deleting a member changes the package, it does not take it away.
+        // Deleting a member changes the package but does not remove it.
         let access = isOfPackage && intent.access.takesAway ? Access.writing(nil) : intent.access
         return UnitClaim(unit: unit, access: access, isFolder: intent.target.isFolder || isOfPackage)
     }
 
-    /// What the target is claimed with: the package it is in, or itself.
+    /// Returns the unit of a target: the package that holds it, or the target itself.
     func unit(of target: ClaimTarget, in surroundings: some Surroundings) -> ClaimUnit {
         let folder = target.isFolder ? target.item : target.entry?.parent
         if let folder, let package = surroundings.ancestry(of: folder).package { return .item(package) }
         return target.ownUnit
     }
 
-    // MARK: Giving it back
+    // MARK: Releasing a claim
 
-    /// Gives a claim back that was granted, or takes a request back that waits.
+    /// Releases a granted claim, or cancels a waiting request.
     package mutating func end(_ id: ClaimID, now: Duration, in surroundings: some Surroundings) -> [ArbiterAction] {
         var actions = [ArbiterAction]()
         guard let request = requests[id] else { return [] }
@@ -150,7 +150,7 @@ package struct Arbiter: Sendable {
         leave(request, now, surroundings, &actions)
     }
 
-    // MARK: Books
+    // MARK: Bookkeeping
 
     private mutating func enter(_ request: Request) {
         requests[request.id] = request
@@ -164,7 +164,7 @@ package struct Arbiter: Sendable {
         }
     }
 
-    /// The request is over: its presenters get back what they gave, and those that waited for it go on.
+    /// Removes a request: its presenters may reacquire the item, and requests that waited for it continue.
     private mutating func leave(
         _ request: Request, _ now: Duration, _ surroundings: some Surroundings, _ actions: inout [ArbiterAction]
     ) {
@@ -201,7 +201,8 @@ package struct Arbiter: Sendable {
         if low < waiting.count, waiting[low] == id { waiting.remove(at: low) }
     }
 
-    /// With so few waiting all are looked at; with more, those that the ended one can have been in the way of.
+    /// Up to this many waiting requests are all examined; beyond it, only those that the ended request may have
+    /// blocked.
     private static let fewWaiting = 64
 
     private func mayGoOn(after request: Request) -> [ClaimID] {
@@ -224,12 +225,12 @@ extension ClaimTarget {
 }
 
 extension Question {
-    /// Whether something was given up that is given back when the access is over.
+    /// Whether the presenter gave something up that it may reacquire after the access.
     var relinquishes: Bool { steps.contains(.relinquishToReader) || steps.contains(.relinquishToWriter) }
 }
 
 extension Dictionary {
-    /// Takes one element out of the list at `key`, and the list if it was the last.
+    /// Removes one element from the list at `key`, and the list if it becomes empty.
     mutating func take<Element: Equatable>(_ element: Element, at key: Key) where Value == [Element] {
         guard let place = index(forKey: key) else { return }
         if let position = values[place].lastIndex(of: element) { values[place].remove(at: position) }

@@ -1,14 +1,14 @@
-/// Bounds of the arbiter.
+/// Limits of the arbiter.
 package enum ArbiterLimits {
-    /// Time that a presenter has to answer, if it said nothing else (`design.md` section 8).
+    /// Default time for a presenter's answer (`design.md` section 8).
     package static let answerTime: Duration = .seconds(10)
-    /// A claim waits at most that long, if it said nothing else.
+    /// Default maximum wait for a claim.
     package static let waitingTime: Duration = .seconds(120)
-    /// A client's writing claim waits that long for programs that only read: they cannot be asked to close a file, and
-    /// a viewer left open must not keep documents from being saved for ever.
+    /// How long a client's writing claim waits for programs that only read. They cannot be asked to close a file, and a
+    /// viewer left open must not block saves for ever.
     package static let readerPatience: Duration = .seconds(10)
-    /// Two clients that seem to wait for each other, but whose claims do not say that they belong together, are given
-    /// that long to prove the opposite.
+    /// How long a suspected deadlock of two clients, whose claims do not tell that they belong together, may last
+    /// before it is broken.
     package static let suspicionTime: Duration = .seconds(5)
     /// Clients at one time: a desktop has some dozens of programs.
     package static let clients = 1024
@@ -16,8 +16,8 @@ package enum ArbiterLimits {
     package static let presentersPerClient = 20_000
     /// Items in one claim.
     package static let intents = 10_000
-    /// Claims of one client that are held or wait.
+    /// Claims of one client, granted or waiting.
     package static let claimsPerClient = 20_000
-    /// Claims that wait, of everyone together.
+    /// Waiting claims of all owners together.
     package static let waitingClaims = 50_000
 }

@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// Who holds what and who waits, for people and for tests.
+/// The claims and waiting requests at one moment, for people and for tests.
 package struct ArbiterSnapshot: Sendable, Hashable {
     package struct Entry: Sendable, Hashable {
         package enum State: String, Sendable, Hashable {
@@ -14,11 +14,11 @@ package struct ArbiterSnapshot: Sendable, Hashable {
         package var state: State
         package var purpose: String?
         package var units: [Unit]
-        /// How long it has been here.
+        /// The time since the request arrived.
         package var age: Duration
-        /// Clients whose answers it waits for.
+        /// Clients whose answers the request waits for.
         package var awaitedClients: [ClientID]
-        /// Claims in its way.
+        /// Claims that block the request.
         package var awaitedClaims: [ClaimID]
     }
 
@@ -36,15 +36,15 @@ package struct ArbiterSnapshot: Sendable, Hashable {
 
     package var clients: [ClientEntry]
     package var claims: [Entry]
-    /// Files that plain programs have open and nobody minds.
+    /// Files that plain programs have open without affecting a client.
     package var plainOpens: Int
 
-    /// Items of one claim that are told.
+    /// Maximum items listed per claim.
     package static let maximumUnits = 20
 }
 
 extension Arbiter {
-    /// - Parameter limit: Claims told at most; those that wait come first.
+    /// - Parameter limit: Maximum claims listed; waiting ones come first.
     package func snapshot(limit: Int, now: Duration, in surroundings: some Surroundings) -> ArbiterSnapshot {
         let order = requests.values.sorted { left, right in
             let leftWaits = left.state != .granted, rightWaits = right.state != .granted
@@ -79,7 +79,7 @@ extension Arbiter {
             }.sorted())
     }
 
-    /// For tests: what must hold at every moment. Nil if it does.
+    /// For tests: returns a violated invariant; nil if there is none.
     package func violation(in surroundings: some Surroundings) -> String? {
         let granted = requests.values.filter { $0.state == .granted }.sorted { $0.id < $1.id }
         for one in granted {

@@ -1,17 +1,17 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// What a client is told.
+/// A message to a client.
 package enum ClientMessage: Sendable {
     case ask(Question)
     case reacquire(QuestionID, PresenterID)
     case passedOver(QuestionID, PresenterID)
     case event(PresenterEvent)
-    /// Gives the connection something to carry, so that one that has gone is noticed.
+    /// Sent regularly, so that a lost connection is noticed.
     case heartbeat
 }
 
-/// Something that happened to what a client presents.
+/// An event of an item that a client presents.
 package struct PresenterEvent: Sendable, Hashable {
     package enum Kind: String, Sendable, Hashable {
         case changed, moved, removed, added
@@ -19,18 +19,18 @@ package struct PresenterEvent: Sendable, Hashable {
         case versionGained = "version-gained"
         case versionLost = "version-lost"
         case versionResolved = "version-resolved"
-        /// Changes that came together from the cloud are told between these two.
+        /// Changes that arrived together from the cloud are sent between these two.
         case begin, end
     }
 
     package var kind: Kind
     package var item: ItemKey?
-    /// Where it is, and was; from the container's top.
+    /// The present and the former path, from the container's top.
     package var path: String?
     package var oldPath: String?
     package var version: String?
     package var isConflict: Bool?
-    /// Of a change: what of it is other, of "content", "mode", "times", "attributes".
+    /// For a change: the changed parts, of "content", "mode", "times", "attributes".
     package var fields: [String]?
 
     package init(
@@ -45,18 +45,18 @@ package struct PresenterEvent: Sendable, Hashable {
         self.version = version
         self.isConflict = isConflict
     }
-    /// Presenters of the item itself, and of folders that it is in.
+    /// The client's presenters of the item itself, and of folders above it.
     package var presenters: [PresenterID] = []
     package var folderPresenters: [PresenterID] = []
 }
 
 extension Coordination {
-    /// Messages kept for a client that is slow; it is told if some were left out.
+    /// Maximum messages kept for a slow client. It is notified if some were dropped.
     private static let maximumWaiting = 16_384
 
     // MARK: Clients
 
-    /// Lets a client take part until `remove`. Nil: there are too many.
+    /// Registers a client until `remove`; nil if there are too many.
     package func add(
         _ description: ClientDescription, answerTime: Duration
     ) -> (client: ClientID, messages: AsyncStream<ClientMessage>)? {
@@ -70,7 +70,7 @@ extension Coordination {
         return client.map { ($0, messages) }
     }
 
-    /// The client has gone: all it held is free.
+    /// Removes a client and releases all of its claims.
     package func remove(_ client: ClientID) {
         let outbox = work { arbiter, now, surroundings in
             (client, arbiter.remove(client, now: now, in: surroundings))
@@ -85,8 +85,9 @@ extension Coordination {
 
     package func isKnown(_ client: ClientID) -> Bool { state.withLock { $0.arbiter.isKnown(client) } }
 
-    /// Gives a client's claim back, or takes its request back.
-    /// - Returns: false if the client has no such claim.
+    /// Releases a client's claim, or cancels its request.
+    ///
+    /// - Returns: False if the client has no such claim.
     package func end(_ id: ClaimID, of client: ClientID) -> Bool {
         work { arbiter, now, surroundings in
             guard arbiter.has(client, id) else { return (false, []) }
@@ -100,16 +101,16 @@ extension Coordination {
         }
     }
 
-    /// Ends all clients' streams; with the streams the clients go.
+    /// Ends the streams of all clients, which removes the clients.
     package func close() {
         let clients = state.withLock { Array($0.outboxes.keys) }
         for client in clients { remove(client) }
     }
 
-    /// Whether messages have been left out for a client since it was last asked.
+    /// Returns whether messages were dropped for a client since the last call.
     package func takeLoss(of client: ClientID) -> Bool { state.withLock { $0.losses.remove(client) != nil } }
 
-    /// Things happened that cannot be told: every client hears that.
+    /// Records that events were lost; every client is notified.
     package func noteLoss() { state.withLock { state in state.losses.formUnion(state.outboxes.keys) } }
 
     func send(_ message: ClientMessage, to client: ClientID, _ state: inout State) {
@@ -118,7 +119,7 @@ extension Coordination {
 
     // MARK: Presenters
 
-    /// Nil: there is no such client, or it has too many.
+    /// Registers a presenter; nil if the client does not exist or has too many.
     package func add(_ presenter: PresenterDescription, for client: ClientID) -> PresenterID? {
         state.withLock { state in
             defer { presenterCount.withLock { $0 = state.arbiter.presenterCount } }
@@ -126,7 +127,7 @@ extension Coordination {
         }
     }
 
-    /// - Returns: false if the client has no such presenter.
+    /// - Returns: False if the client has no such presenter.
     @discardableResult
     package func remove(_ presenter: PresenterID, of client: ClientID) -> Bool {
         let isKnown = work { arbiter, now, surroundings in
@@ -137,7 +138,7 @@ extension Coordination {
         return isKnown
     }
 
-    /// - Returns: false if there is no such client.
+    /// - Returns: False if the client does not exist.
     @discardableResult
     package func answer(_ question: QuestionID, by client: ClientID, refusal: String?) -> Bool {
         let isKnown = state.withLock { state -> Bool in
@@ -159,11 +160,13 @@ extension Coordination {
 
     // MARK: Events
 
-    /// Tells clients of things that happened together, in order; each client once of each, whatever it registered.
+    /// Sends events that happened together to clients, in order. Each client gets each event once, however many
+    /// presenters it has.
+    ///
     /// - Parameters:
-    ///   - places: For each event where its item is now and was before.
-    ///   - doer: The program that did it, if one did: its clients are not told.
-    ///   - isRemote: Whether the cloud did it: then they are told between `begin` and `end`.
+    ///   - places: For each event, the present and the former entries of its item.
+    ///   - doer: The program that made the change, if any. Its clients get no message.
+    ///   - isRemote: Whether the change came from the cloud. Then `begin` and `end` enclose the messages.
     package func tell(
         _ events: [(event: PresenterEvent, places: [ClaimTarget.Entry?])], doneBy doer: Doer?, isRemote: Bool
     ) {
@@ -199,21 +202,21 @@ extension Coordination {
             }
         }
         return told.filter { client, _ in
-            // Versions are told also to who made them.
+            // Version events are also sent to the client that made them.
             guard let doer, event.kind.isOfContent else { return true }
-            // A file that was opened before anybody presented anything.
+            // The file was opened before any presenter was registered.
             guard let clients = doer.clients else { return !arbiter.program(doer.process, isOf: client, surroundings) }
             return !clients.contains(client)
         }.sorted { $0.key < $1.key }
     }
 
-    /// What is presented of what is in a folder, at any depth.
+    /// Returns the presented items in a folder, at any depth.
     package func itemsPresented(in folder: ItemKey) -> [ItemKey] {
         guard hasPresenters else { return [] }
         return state.withLock { $0.arbiter.itemsPresented(in: folder, surroundings) }
     }
 
-    /// An item that is presented has moved: what it is claimed with is looked up anew.
+    /// Updates presenters after an item has moved: their units are computed again.
     package func noteMove(of item: ItemKey, isFolder: Bool, to entry: ClaimTarget.Entry?) {
         guard hasPresenters else { return }
         state.withLock { $0.arbiter.noteMove(of: item, isFolder: isFolder, to: entry, in: surroundings) }

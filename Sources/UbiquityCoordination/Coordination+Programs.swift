@@ -5,27 +5,27 @@ internal import UbiquitySystem
 package struct ProgramPass: Sendable {
     let claim: ClaimID
     let item: ItemKey?
-    /// Who got it.
+    /// The program that has the claim.
     package let doer: Doer
-    /// Whether nothing can be changed with it.
+    /// Whether the claim allows no changes.
     package let isReader: Bool
 }
 
-/// What a plain program gets that wants to use an item.
+/// The answer to a plain program that wants to use an item.
 package enum ProgramEntrance: Sendable {
     case now(ProgramPass)
-    /// Somebody has to act or to finish first. A cancelled wait takes the request back.
+    /// Others must act or finish first. Cancelling the wait withdraws the request.
     case later(@Sendable () async throws -> ProgramPass)
 }
 
-/// A program that changes something. Whose it is has to be known at once: it may have ended by the time at which others
-/// are told.
+/// A program that changes something. Its clients are looked up at once, because it may have ended before others are
+/// notified.
 package struct Doer: Sendable, Hashable {
-    /// Who does what is being done just now, for those who are told of it by the index.
+    /// The program whose change is in progress, for observers of the index.
     @TaskLocal package static var current: Doer?
 
     package let process: Int32
-    /// The clients whose doing it is; nil if that was not looked at.
+    /// The clients that the program belongs to; nil if they were not looked up.
     package let clients: Set<ClientID>?
 
     package init(process: Int32, clients: Set<ClientID>?) {
@@ -33,7 +33,7 @@ package struct Doer: Sendable, Hashable {
         self.clients = clients
     }
 
-    /// What both do together: it is the doing of those who have a part in either.
+    /// Merges two programs' joint change: it belongs to clients that took part in both.
     package func joined(by other: Doer) -> Doer {
         if process == other.process, clients == other.clients { return self }
         return Doer(process: 0, clients: (clients ?? []).intersection(other.clients ?? []))
@@ -41,8 +41,9 @@ package struct Doer: Sendable, Hashable {
 }
 
 extension Coordination {
-    /// A plain program is about to use items. Without clients it costs a table's entry.
-    /// - Parameter mayWait: False: what would have to wait throws `.wouldWait`.
+    /// Requests access to items for a plain program. Without clients it costs one table entry.
+    ///
+    /// - Parameter mayWait: If false, an access that would have to wait throws `.wouldWait`.
     package func enter(
         _ intents: [ClaimIntent], process: Int32, waitingTime: Duration, mayWait: Bool
     ) throws(ClaimFailure) -> ProgramEntrance {
@@ -53,7 +54,7 @@ extension Coordination {
             return (access, [])
         }
         let item = intents.first?.target.item
-        // Who only reads changes nothing that anybody is told of.
+        // A reader makes no changes that others are notified of.
         let isReader = intents.allSatisfy(\.access.isReading)
         let doer = isReader ? Doer(process: process, clients: nil) : doer(process)
         switch access {
@@ -72,14 +73,14 @@ extension Coordination {
         }
     }
 
-    /// The claim on something that a program has just made, and has open.
+    /// Records the claim on an item that a program has just created and has open.
     package func hold(_ intent: ClaimIntent, process: Int32) -> ProgramPass {
         let id = state.withLock { $0.arbiter.hold(intent, by: process) }
         return ProgramPass(
             claim: id, item: intent.target.item, doer: doer(process), isReader: intent.access.isReading)
     }
 
-    /// Looks up whose doing it is what a process does. Costs nothing while nobody presents anything.
+    /// Looks up the clients a process belongs to. Costs nothing while there are no presenters.
     package func doer(_ process: Int32) -> Doer {
         guard hasPresenters, process > 0 else { return Doer(process: process, clients: nil) }
         let clients = state.withLock { $0.arbiter.clientProcesses }
@@ -89,7 +90,7 @@ extension Coordination {
         return Doer(process: process, clients: Set(own))
     }
 
-    /// The same, looked up now if it has not been.
+    /// Returns the doer with its clients, looked up now if they were not before.
     package func known(_ doer: Doer) -> Doer { doer.clients == nil ? self.doer(doer.process) : doer }
 
     package func leave(_ pass: ProgramPass) {
@@ -98,6 +99,6 @@ extension Coordination {
         }
     }
 
-    /// Whether nobody takes part: then no program waits for anything.
+    /// Whether nobody takes part, so that no program has to wait.
     package var isQuiet: Bool { state.withLock { $0.arbiter.isQuiet } }
 }

@@ -1,17 +1,17 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// The arbiter at work: claims are waited for here, and what it has to say reaches the clients.
+/// Runs the arbiter: claims wait here, and the arbiter's actions reach the clients.
 ///
-/// Lock order: `state` comes before whatever `surroundings` takes (the index). Nothing that runs inside the index's
-/// writer, and nobody who holds a lock of the file system, may call in here.
+/// Lock order: `state` comes before the locks that `surroundings` takes (the index). Code inside the index's writer, or
+/// holding a lock of the file system, must not call this class.
 package final class Coordination: Sendable {
-    /// How often time is looked at while something waits: limits are seconds.
+    /// How often time limits are checked while something waits: the limits are seconds.
     private static let tickInterval: Duration = .milliseconds(250)
 
     struct State {
         var arbiter: Arbiter
-        /// Those who wait for a claim, and what became of claims that nobody waits for yet.
+        /// Tasks that wait for a claim, and outcomes of claims that no task waits for yet.
         var waiters: [ClaimID: CheckedContinuation<ClaimFailure?, Never>] = [:]
         var outcomes: [ClaimID: ClaimFailure?] = [:]
         var outboxes: [ClientID: AsyncStream<ClientMessage>.Continuation] = [:]
@@ -23,7 +23,7 @@ package final class Coordination: Sendable {
     let state: Lock<State>
     let surroundings: any Surroundings & Sendable
     let timekeeper: any Timekeeper
-    /// Presenters there are, for those who must not wait for `state`.
+    /// The number of presenters, readable without waiting for `state`.
     let presenterCount = Lock(0)
 
     package init(isStrict: Bool, surroundings: any Surroundings & Sendable, timekeeper: any Timekeeper) {
@@ -34,8 +34,9 @@ package final class Coordination: Sendable {
 
     // MARK: Claims
 
-    /// Waits for a claim; to be given back with `end`. A cancelled task takes its request back.
-    /// - Parameter isAsked: told the number as soon as there is one.
+    /// Waits for a claim; release it with `end`. Cancelling the task withdraws the request.
+    ///
+    /// - Parameter isAsked: Called with the claim's number as soon as it exists.
     package func claim(
         _ request: ClaimRequest, known isAsked: @Sendable (ClaimID) -> Void = { _ in }
     ) async throws -> ClaimID {
@@ -51,7 +52,7 @@ package final class Coordination: Sendable {
         work { arbiter, now, surroundings in ((), arbiter.end(id, now: now, in: surroundings)) }
     }
 
-    /// Until the request is granted.
+    /// Waits until the request is granted.
     func wait(for id: ClaimID) async throws {
         let failure = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -66,16 +67,16 @@ package final class Coordination: Sendable {
             end(id)
         }
         if let failure { throw failure }
-        // It was granted in the moment in which it was cancelled: nobody will use it.
+        // The claim was granted at the moment of the cancellation, and nobody will use it.
         guard !Task.isCancelled else {
             end(id)
             throw ClaimFailure.cancelled
         }
     }
 
-    // MARK: The arbiter's word
+    // MARK: The arbiter's actions
 
-    /// Calls the arbiter and carries out what it says.
+    /// Calls the arbiter and carries out its actions.
     @discardableResult
     func work<Result>(
         _ body: (inout Arbiter, Duration, any Surroundings & Sendable) -> (Result, [ArbiterAction])
@@ -135,26 +136,27 @@ package final class Coordination: Sendable {
         }
     }
 
-    /// While somebody waits, a client whose process is no more is not waited for until its connection is missed.
+    /// Removes clients whose processes have died, so that waiting requests need not wait for the lost connection.
     private func dropDeadClients() {
         let clients = state.withLock { $0.arbiter.clientProcesses }
         for (client, process) in clients where !surroundings.isAlive(process) { remove(client) }
     }
 
-    // MARK: Looking
+    // MARK: State
 
     package func snapshot(limit: Int) -> ArbiterSnapshot {
         let now = timekeeper.uptime()
         return state.withLock { $0.arbiter.snapshot(limit: limit, now: now, in: surroundings) }
     }
 
-    /// Whether someone shows the item, or the package it is in: automatic eviction leaves it alone.
+    /// Returns whether a presenter shows the item, or the package that holds it. Automatic eviction skips such items.
     package func isPresented(_ target: ClaimTarget) -> Bool {
         guard hasPresenters else { return false }
         return state.withLock { $0.arbiter.isPresented(target, in: surroundings) }
     }
 
-    /// Whether a client has the item, or something it is in, claimed for writing: what is there is not finished.
+    /// Returns whether a client has claimed the item, or a folder or package above it, for writing: its content is
+    /// unfinished.
     package func isBeingWritten(_ target: ClaimTarget) -> Bool {
         state.withLock { $0.arbiter.isBeingWritten(target, in: surroundings) }
     }

@@ -1,11 +1,11 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Something between those who want to use an item and a program that shows it, for who watches.
+/// An exchange between an access and a presenter, for observers.
 package struct CoordinationEvent: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case asked([PresenterDescription.Ability])
-        /// With the reason if it refused.
+        /// With the reason of a refusal.
         case answered(refusal: String?)
         case passedOver
         case reacquired
@@ -15,13 +15,13 @@ package struct CoordinationEvent: Sendable, Hashable {
     package var question: QuestionID
     /// The client's name.
     package var client: String
-    /// What it shows.
+    /// The presented item.
     package var target: ClaimTarget
 }
 
 extension Coordination {
-    /// Tells of what is asked and answered from now on. The body is called in the order in which it happens, with a
-    /// lock held: it only takes note.
+    /// Reports questions and answers from now on. `body` is called in order, with a lock held, so it must return
+    /// quickly.
     package func observe(_ body: @escaping @Sendable (CoordinationEvent) -> Void) {
         state.withLock { $0.observer = body }
     }
@@ -38,7 +38,7 @@ extension Coordination {
         }
     }
 
-    /// Nothing of a client or a presenter that has gone.
+    /// Reports nothing about a removed client or presenter.
     func tellObserver(
         _ kind: CoordinationEvent.Kind, _ question: QuestionID, _ client: ClientID, _ presenter: PresenterID,
         _ state: State

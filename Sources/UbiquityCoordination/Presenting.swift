@@ -1,10 +1,10 @@
 package import UbiquityCore
 
-/// What a client tells of itself when it registers.
+/// A client's description of itself at its registration.
 package struct ClientDescription: Sendable, Hashable {
-    /// For people, e.g. "notes".
+    /// The name shown to people, e.g. "notes".
     package var name: String
-    /// Its process: what this one and its children open through the mount counts as the client's.
+    /// The client's process. Files that it and its children open through the mount count as the client's.
     package var process: Int32
 
     package init(name: String, process: Int32) {
@@ -13,9 +13,9 @@ package struct ClientDescription: Sendable, Hashable {
     }
 }
 
-/// A presenter's item, and what it takes part in.
+/// A presenter's item, and the requests it handles.
 package struct PresenterDescription: Sendable, Hashable {
-    /// Things that presenters are asked, in the order in which one is asked several of them.
+    /// The requests to presenters, in the order in which one presenter gets several of them.
     package enum Ability: String, Sendable, Hashable, CaseIterable {
         case relinquishToReader = "relinquish-to-reader"
         case relinquishToWriter = "relinquish-to-writer"
@@ -34,43 +34,43 @@ package struct PresenterDescription: Sendable, Hashable {
     }
 }
 
-/// What a presenter is asked. It does the steps in their order and answers once.
+/// A request to a presenter. The presenter carries out the steps in order and answers once.
 package struct Question: Sendable, Hashable {
     package var id: QuestionID
     package var client: ClientID
     package var presenter: PresenterID
     package var steps: [PresenterDescription.Ability]
-    /// For a presenter of a folder: the items in it that are to go. Else empty, and it is about the presented item.
+    /// For a presenter of a folder: the items in it that will be removed. Empty if the question is about the presented
+    /// item.
     package var subitems: [ItemKey]
-    /// Whether a program's plain call waits for the answer. The kernel keeps the folder that the item is in from
-    /// everybody until that call is over.
+    /// Whether a program's plain call waits for the answer. The kernel locks the item's folder until that call ends.
     package var isPlainCall = false
-    /// When the claim goes on without an answer (uptime).
+    /// The time after which the claim continues without an answer (uptime).
     package var deadline: Duration
 }
 
-/// What comes of a call of the arbiter. Whoever called carries it out, in this order.
+/// The result of an arbiter call. The caller carries out the actions in this order.
 package enum ArbiterAction: Sendable, Hashable {
     case granted(ClaimID)
     case failed(ClaimID, ClaimFailure)
     case ask(Question)
-    /// The access that it relinquished for is over, or was given up.
+    /// The access that the presenter relinquished the item for has ended or was cancelled.
     case reacquire(QuestionID, ClientID, PresenterID)
-    /// It did not answer in its time and was passed over; until it answers something it is not waited for.
+    /// The presenter missed its deadline. Until its client answers again, requests do not wait for it.
     case passedOver(QuestionID, ClientID, PresenterID)
 }
 
-/// Why a claim was not granted.
+/// The reason why a claim was not granted.
 package enum ClaimFailure: Sendable, Hashable, Error {
-    /// It would have waited for what waits for it.
+    /// The request would have waited for an owner that waits for it.
     case deadlock
     case timedOut
     case cancelled
-    /// A presenter could not do its part, e.g. save, or refused to let an item be evicted.
+    /// A presenter failed, e.g. to save, or refused the eviction of an item.
     case refused(PresenterID, client: String, reason: String)
-    /// There is no such client, or it has gone.
+    /// The client does not exist, or has been removed.
     case unknownClient
     case tooMany
-    /// Only what can be had at once was wanted.
+    /// The caller did not want to wait, and the claim was not available at once.
     case wouldWait
 }

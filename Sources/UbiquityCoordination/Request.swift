@@ -1,16 +1,16 @@
 internal import UbiquityCore
 
-/// A claim that is asked for, as its owner gives it.
+/// A request for a claim, as its owner makes it.
 package struct ClaimRequest: Sendable {
     package var owner: ClaimOwner
     package var intents: [ClaimIntent]
-    /// The presenter on whose behalf it is: it is not asked about its own access.
+    /// The presenter that acts: it is not asked about its own access.
     package var presenter: PresenterID?
-    /// Claims of one purpose never hold each other up, whoever makes them.
+    /// Claims with the same purpose never block each other, whoever makes them.
     package var purpose: String?
-    /// The longest wait for others' claims. Answers to questions have their own limit and come on top.
+    /// The maximum wait for other claims. Answers to questions have their own limit, in addition.
     package var waitingTime: Duration
-    /// False: fails with `.wouldWait` if it cannot be granted without asking anyone.
+    /// False: fails with `.wouldWait` if it cannot be granted without asking a presenter.
     package var mayWait: Bool
 
     package init(
@@ -30,13 +30,13 @@ package struct ClaimRequest: Sendable {
 struct UnitClaim: Sendable {
     var unit: ClaimUnit
     var access: Access
-    /// Whether the unit is a folder, so that members of a package may be meant.
+    /// Whether the unit is a folder, so that the claim may concern members of a package.
     var isFolder: Bool
-    /// Whether it is on all that is in the folder, too: the folder goes, or goes elsewhere.
+    /// Whether the claim covers everything in the folder too, because the folder is removed or moved.
     var reachesDown: Bool { isFolder && access.takesAway }
 }
 
-/// A claim in the arbiter's books, until it is given back.
+/// A claim known to the arbiter, until its release.
 struct Request: Sendable {
     enum State: Sendable {
         case waiting
@@ -52,17 +52,17 @@ struct Request: Sendable {
     let arrivedAt: Duration
     var claims: [ClaimUnit: UnitClaim]
     var state = State.waiting
-    /// Whether the presenters have been asked: that is done once.
+    /// Whether the presenters were asked: that happens once.
     var wasAsked = false
-    /// Not yet answered.
+    /// Questions not yet answered.
     var openQuestions: Set<QuestionID> = []
-    /// All that were asked; those that relinquished are told when it is over.
+    /// All questions asked. Presenters that relinquished the item are notified at the end.
     var questions: [QuestionID] = []
-    /// Until then it waits for others' claims.
+    /// The end of the wait for other claims.
     var deadline: Duration
     var askedAt: Duration?
     var suspectedSince: Duration?
-    /// Whether it goes before all who wait for its owner.
+    /// Whether the request passes all requests that wait for its owner.
     var passesWaiting = false
 
     var isProgram: Bool {
@@ -70,7 +70,7 @@ struct Request: Sendable {
     }
 }
 
-/// A file that a program has open and nobody minded: what a client's claim will have to look for.
+/// A file that a program has open without affecting a client. A later claim of a client must consider it.
 struct ProgramHold: Sendable {
     let id: ClaimID
     let process: Int32

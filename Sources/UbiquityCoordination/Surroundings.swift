@@ -1,16 +1,17 @@
 package import UbiquityCore
 
-/// What the arbiter has to know of the tree and of processes; answered by the index and the system, or by a model.
+/// What the arbiter needs to know about the tree and about processes, provided by the index and the system, or by a
+/// model.
 ///
-/// It is asked under the arbiter's lock, and only about claims that others may be concerned by.
+/// The arbiter calls it under its lock, and only for claims that may affect others.
 package protocol Surroundings {
-    /// The folder and those above it, up to the top folder, and the outermost package among them.
+    /// Returns the folder and those above it, up to the top folder, and the outermost package among them.
     func ancestry(of folder: ItemKey) -> Ancestry
-    /// Where an item is now; nil if it has no place.
+    /// Returns the present entry of an item; nil if it has none.
     func entry(of item: ItemKey) -> ClaimTarget.Entry?
-    /// Whether the process (or thread) is that process, or one that it or its children started.
+    /// Returns whether the process (or thread) is the ancestor, or was started by it or its children.
     func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool
-    /// The process that it is (or is a thread of) and those that it was started by, nearest first.
+    /// Returns the process (of a thread) and its ancestors, nearest first.
     func lineage(of process: Int32) -> [Int32]
     func isAlive(_ process: Int32) -> Bool
 }
@@ -18,7 +19,7 @@ package protocol Surroundings {
 package struct Ancestry: Sendable {
     /// Nearest first.
     package var folders: [ItemKey]
-    /// The outermost folder among them that is one document.
+    /// The outermost folder among them that is a package.
     package var package: ItemKey?
 
     package init(folders: [ItemKey], package: ItemKey? = nil) {
