@@ -2,7 +2,7 @@ import Crypto
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Whether bytes are the chunk that an id names: the id is their SHA-256.
+/// Verifies that bytes are the chunk of an id: the id is their SHA-256.
 enum ChunkCheck {
     static let lengths = 1...Limits.maximumChunkLength
 
@@ -14,7 +14,7 @@ enum ChunkCheck {
         }
     }
 
-    /// - Throws: `.invalid` if the chunk is not what its id says.
+    /// - Throws: `.invalid` if the chunk does not match its id.
     static func verify(_ chunk: Chunk) throws(UbiquityError) {
         guard lengths.contains(chunk.bytes.count) else {
             let allowed = "\(lengths.lowerBound) to \(lengths.upperBound)"
@@ -25,7 +25,7 @@ enum ChunkCheck {
         }
     }
 
-    /// - Throws: `.damaged` if a stored copy is not what its id says.
+    /// - Throws: `.damaged` if a stored copy does not match its id.
     static func verify(stored bytes: [UInt8], _ id: ChunkID, at place: String = "") throws(UbiquityError) {
         guard lengths.contains(bytes.count), matches(bytes, id) else {
             throw UbiquityError(

@@ -1,48 +1,50 @@
 package import UbiquityCore
 package import UbiquityWire
 
-/// Where the cloud keeps chunks.
+/// Storage for the cloud's chunks.
 ///
-/// Every call blocks its thread, so they are run by a `BlockingPool`; any number of threads may call at a time.
+/// Every call blocks its thread, so a `BlockingPool` runs them; any number of threads may call at a time.
 ///
-/// A commit relies on chunks in this order: `touch` (from here on collection spares them), `makeDurable` (they are
-/// here and survive a power loss), then its own record. The collector asks `forEachStored`, takes away what some
-/// record names and calls `remove(_:storedBefore:)` with the same limit: what has been touched since then stays.
+/// A commit secures its chunks in this order: `touch` (from here on the collector spares them), `makeDurable` (they
+/// exist and survive a power loss), then its own record. The collector calls `forEachStored`, leaves out the chunks
+/// that a record names, and calls `remove(_:storedBefore:)` with the same time limit. So a chunk touched since then
+/// stays.
 package protocol ChunkStore: Sendable {
-    /// Stores chunks. One that is stored already is left as it is and counts as stored now; a stored copy that is not
-    /// what the id says is replaced.
-    /// - Throws: `.invalid` if a chunk is empty, too long or not what its id says; `.noSpace`. Chunks before the one
-    ///   that failed are stored then, the others are not there at all.
+    /// Stores chunks. An existing chunk is left as it is and counts as stored now; a stored copy that does not match
+    /// its id is replaced.
+    /// - Throws: `.invalid` if a chunk is empty, too long or does not match its id; `.noSpace`. The chunks before the
+    ///   failed one are stored then, the others are not.
     func store(_ chunks: [Chunk]) throws
 
-    /// Those of `ids` that cannot be had here, in the same order: never stored, removed, or known to be damaged.
-    /// Looks at the place, not into the content.
+    /// The unavailable ones of `ids`, in the same order: never stored, removed, or known to be damaged. Checks that the
+    /// file exists and does not read it.
     func missing(of ids: [ChunkID]) throws -> [ChunkID]
 
-    /// The content, verified.
-    /// - Throws: `.notFound`; `.damaged` if the stored copy is not what the id says.
+    /// The verified content.
+    /// - Throws: `.notFound`; `.damaged` if the stored copy does not match the id.
     func read(_ id: ChunkID) throws -> [UInt8]
 
     /// Length in bytes; nil if the chunk is missing.
     func length(of id: ChunkID) throws -> Int?
 
     /// Returns only when these chunks survive a power loss.
-    /// - Throws: `MissingChunks` if some are not here (any more): they must be uploaded again.
+    /// - Throws: `MissingChunks` if some do not exist (any more): they must be uploaded again.
     func makeDurable(_ ids: [ChunkID]) throws
 
-    /// Makes these count as stored now. Ids that are not here are passed over.
+    /// Makes these count as stored now. Missing ids are skipped.
     func touch(_ ids: [ChunkID]) throws
 
-    /// Removes those that were last stored or touched before `limit`. A `touch` comes wholly before or wholly after.
+    /// Removes the chunks that were last stored or touched before `limit`. A concurrent `touch` happens entirely before
+    /// or entirely after.
     func remove(_ ids: [ChunkID], storedBefore limit: Timestamp) throws
 
-    /// Calls `body` with every chunk that is here and the time when it was last stored or touched. What is stored or
-    /// removed meanwhile may be left out or come twice.
+    /// Calls `body` with every stored chunk and the time when it was last stored or touched. Chunks stored or removed
+    /// meanwhile may be omitted or come twice.
     func forEachStored(_ body: (_ id: ChunkID, _ storedAt: Timestamp) throws -> Void) throws
 }
 
 extension ChunkStore {
-    /// Removes these, however new they are.
+    /// Removes these chunks, however new they are.
     package func remove(_ ids: [ChunkID]) throws {
         try remove(ids, storedBefore: Timestamp(nanoseconds: .max))
     }

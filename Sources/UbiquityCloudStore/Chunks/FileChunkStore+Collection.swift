@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// Times, and removing what is old. A chunk's time is its file's mtime, which it keeps when the file is moved.
+// Chunk times, and the removal of old chunks. A chunk's time is its file's mtime, which stays when the file is moved.
 extension FileChunkStore {
     package func touch(_ ids: [ChunkID]) throws {
         let now = timekeeper.now()
@@ -30,7 +30,7 @@ extension FileChunkStore {
     }
 
     private func remove(_ id: ChunkID, storedBefore limit: Timestamp) throws(Errno) {
-        // Both files, if there are two: the durable one is damaged then. While one of them stays, the entry does.
+        // Both files, if there are two: then the durable one is damaged. The entry stays while one of them does.
         let number = staged.number(of: id)
         if let number, try !removeFile(incomingPath(number), storedBefore: limit) { return }
         guard try removeFile(path(of: id), storedBefore: limit) else { return }
@@ -38,7 +38,7 @@ extension FileChunkStore {
         staged.noteSound(id)
     }
 
-    /// - Returns: whether there is no such file now.
+    /// - Returns: whether the file does not exist now.
     private func removeFile(_ path: String, storedBefore limit: Timestamp) throws(Errno) -> Bool {
         do throws(Errno) {
             guard try FileSystem.status(path).modifiedAt < limit else { return false }
@@ -51,7 +51,7 @@ extension FileChunkStore {
 
     package func forEachStored(_ body: (_ id: ChunkID, _ storedAt: Timestamp) throws -> Void) throws {
         try removeLeftovers()
-        // First what may move to the folders meanwhile, so that nothing is passed over.
+        // Visit the staged chunks first: they may move to the folders meanwhile, and none must be omitted.
         for id in staged.ids { try visit(id, body) }
         for folder in UInt8.min...UInt8.max {
             let path = path(ofFolder: folder)

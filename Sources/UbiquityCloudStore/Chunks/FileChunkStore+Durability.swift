@@ -2,11 +2,11 @@ package import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// From `incoming/` to `chunks/`.
+// Moves chunks from `incoming/` to `chunks/`, durably.
 extension FileChunkStore {
-    /// More files or folders than this are synced by one syncfs(2) instead of an fsync(2) each. Measured on a busy
-    /// disk: 8 to 12 ms for each fsync, 10 to 30 ms for a syncfs of 17 to 256 chunks; but a syncfs waits for what other
-    /// programs have written too, so few chunks do without.
+    /// Above this number, files or folders are synced by one syncfs(2) instead of an fsync(2) each. Measured on a busy
+    /// disk: 8 to 12 ms for each fsync, 10 to 30 ms for a syncfs of 17 to 256 chunks. But a syncfs also waits for
+    /// writes of other programs, so few chunks are synced one by one.
     static let maximumSingleSyncs = 8
 
     package func makeDurable(_ ids: [ChunkID]) throws {
@@ -28,11 +28,11 @@ extension FileChunkStore {
         guard lost.isEmpty else { throw MissingChunks(ids: lost) }
     }
 
-    /// What must be synced for these chunks.
+    /// The files and folders to sync for these chunks.
     private struct Outstanding {
         var files: [(id: ChunkID, number: UInt64)] = []
-        /// Folders of durable files that this process has not synced yet: an earlier one may have moved them there
-        /// and ended before its sync.
+        /// Folders of durable files that this process has not synced yet: an earlier process may have moved the files
+        /// there and ended before its sync.
         var folders: Set<UInt8> = []
     }
 
@@ -40,7 +40,7 @@ extension FileChunkStore {
         var work = Outstanding()
         var absent = [ChunkID](), seen = Set<ChunkID>()
         for id in ids where seen.insert(id).inserted {
-            // An entry is struck out only when its folder is synced: what has none and is here is durable.
+            // An entry is removed only after its folder is synced: an existing chunk without one is durable.
             if let number = staged.number(of: id) {
                 work.files.append((id, number))
             } else if try length(of: id) == nil {
@@ -53,11 +53,11 @@ extension FileChunkStore {
         return work
     }
 
-    /// After a failed sync the kernel holds pages for clean that never reached the disk, so such a file is given up.
+    /// After a failed sync the kernel treats pages as clean that never reached the disk, so such a file is discarded.
     private func syncFiles(_ files: [(id: ChunkID, number: UInt64)]) throws {
         guard files.count <= Self.maximumSingleSyncs else { return try syncEverything() }
         for (id, number) in files {
-            // Locked till it is given up: another call that syncs it after this one is not told of the failure.
+            // Locked until the file is discarded: a second sync after this one would not report the failure.
             try syncs[Int(number % UInt64(syncs.count))].withLock { _ in
                 do {
                     try FaultPoints.check("chunks.sync")
@@ -77,7 +77,7 @@ extension FileChunkStore {
         do throws(Errno) {
             try FileDescriptor.open(incomingPath(number), .readOnly).sync()
         } catch .ENOENT {
-            // Another call has synced and moved it meanwhile, or it is gone: `move` tells.
+            // Another call has synced and moved it meanwhile, or it is gone: `move` finds out.
         }
     }
 
@@ -91,8 +91,8 @@ extension FileChunkStore {
         }
     }
 
-    /// Syncs the file system. If that fails nobody can tell which file it was, so all that is not durable is given up,
-    /// before another caller, who would not be told of the failure, goes on.
+    /// Syncs the file system. A failure does not name the file, so all chunks that are not durable are discarded. That
+    /// happens before another caller continues, whose sync would not report the failure.
     private func syncEverything() throws {
         try fileSystem.withLock { root in
             do {
@@ -113,12 +113,12 @@ extension FileChunkStore {
                 try FileSystem.rename(incomingPath(number), to: path)
                 return true
             } catch .EISDIR {
-                // Somebody has put it there; with something in it, it is not ours to remove.
+                // Another program has created a folder there; only an empty one may be removed.
                 do throws(Errno) { try FileSystem.removeDirectory(path) } catch .ENOENT {} catch .ENOTDIR {}
                 try FileSystem.rename(incomingPath(number), to: path)
                 return true
             } catch .ENOENT {
-                // Another call for the same chunk was first; or its file was given up.
+                // Another call for the same chunk was first, or its file was discarded.
                 return try FileSystem.exists(path)
             }
         }

@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// Where the files are.
+// Paths of the files.
 extension FileChunkStore {
     var incomingFolder: String { Path.join(directory, "incoming") }
     var droppedFolder: String { Path.join(directory, "dropped") }
@@ -16,8 +16,8 @@ extension FileChunkStore {
 
     static func folder(of id: ChunkID) -> UInt8 { id.bytes[0] }
 
-    /// Does `body` with the chunk's file: the newer one in `incoming/`, else the durable one. A file goes from there
-    /// to here and never back, so that one that is moved meanwhile is found.
+    /// Runs `body` with the chunk's file: the newer one in `incoming/`, else the durable one. Files move only from
+    /// `incoming/` to `chunks/`, so one that moves meanwhile is found.
     /// - Returns: nil if the chunk has no file.
     func wherever<R>(_ id: ChunkID, _ body: (String) throws(Errno) -> R) throws(Errno) -> R? {
         do throws(Errno) {
@@ -32,7 +32,7 @@ extension FileChunkStore {
         }
     }
 
-    /// Makes what is missing of the folders, durably: a chunk in a folder that a power loss takes is lost with it.
+    /// Creates missing folders, durably: a power loss that takes a folder takes its chunks too.
     static func makeFolders(in directory: String) throws(Errno) {
         let chunks = Path.join(directory, "chunks")
         if try !FileSystem.exists(directory) {
@@ -42,7 +42,8 @@ extension FileChunkStore {
         for name in ["chunks", "incoming", "dropped"] {
             let path = Path.join(directory, name)
             if try !FileSystem.exists(path) { try FileSystem.makeDirectory(path) }
-            // What is in these two is removed; what a link in their place leads to is somebody else's.
+            // The contents of these two folders are removed. A link in their place may lead to another program's files,
+            // so remove the link itself.
             guard name != "chunks", try !FileSystem.status(path).isDirectory else { continue }
             try FileSystem.unlink(path)
             try FileSystem.makeDirectory(path)
@@ -51,13 +52,13 @@ extension FileChunkStore {
         for folder in UInt8.min...UInt8.max where !present.contains(Hex.encode([folder])) {
             try FileSystem.makeDirectory(Path.join(chunks, Hex.encode([folder])))
         }
-        // Each time: the process that made them may have ended before it came to this.
+        // Each time: the process that created them may have ended before this.
         try FileSystem.syncDirectory(chunks)
         try FileSystem.syncDirectory(directory)
     }
 
-    /// Gives this process an empty `incoming/`. Removing what an earlier one left there can take minutes (a disk that
-    /// discards freed blocks takes milliseconds for each file), so that waits for the collector.
+    /// Gives this process an empty `incoming/`. Removing the files of an earlier process can take minutes (a disk that
+    /// discards freed blocks takes milliseconds per file), so the collector does that.
     func putLeftoversAside() throws(Errno) {
         guard try !FileSystem.entries(of: incomingFolder).isEmpty else { return }
         let taken = Set(try FileSystem.entries(of: droppedFolder).map(\.text))
@@ -75,6 +76,6 @@ extension FileChunkStore {
         }
     }
 
-    /// Removes a file in `incoming/` that nobody needs. Should that fail, it goes with the next start.
+    /// Removes a file in `incoming/` that is not needed. If that fails, the next start removes it.
     func discard(_ number: UInt64) { try? FileSystem.unlink(incomingPath(number)) }
 }

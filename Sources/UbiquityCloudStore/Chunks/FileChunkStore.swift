@@ -6,30 +6,30 @@ package import UbiquityWire
 ///
 ///     <directory>/incoming/<number>     stored by this process, not synced yet
 ///     <directory>/chunks/3a/3a41…       durable; the name is the id
-///     <directory>/dropped/              what earlier processes left in incoming/, until the next collection
+///     <directory>/dropped/              files of earlier processes from incoming/, until the next collection
 ///
-/// A chunk enters `chunks/` only by a rename after its file has been synced, so whatever stands there was written
-/// wholly, whenever the power went. What stands in `incoming/` is lost with the process: its uploader asks again,
-/// because `missing` reports it. No mark of what has been synced need be kept.
+/// A chunk enters `chunks/` only by a rename after its file was synced. So every file there is complete, whenever
+/// power failed. Files in `incoming/` are lost with the process: `missing` reports their chunks, and the uploader sends
+/// them again. So no record of synced chunks is needed.
 ///
 /// One process at a time may have the directory open: its owner holds a lock on the cloud's data.
 package final class FileChunkStore: ChunkStore {
-    /// Chunks that wait in `incoming/`, about 25 MiB of entries. While there are more (uploads that no commit
-    /// follows), every store makes durable what it stores.
+    /// Chunks that wait in `incoming/`, about 25 MiB of entries. Beyond that (uploads without a commit), every store
+    /// makes its chunks durable.
     static let maximumStaged = 262_144
 
     let directory: String
     let timekeeper: any Timekeeper
     let staged = StagedChunks()
-    /// The file system, held open since the start: syncfs(2) reports a failed write to each open file once, so one
-    /// opened later could miss it. Locked while it syncs, for the same reason (see `syncEverything`).
+    /// The file system, held open since the start: syncfs(2) reports a failed write once to each open file, so one
+    /// opened later could miss it. Locked during a sync, for the same reason (see `syncEverything`).
     let fileSystem: Lock<FileDescriptor>
-    /// One file is synced by one call at a time; each lock is for the files of some numbers.
+    /// One call at a time syncs a file; each lock covers the files of some numbers.
     let syncs = (0..<64).map { _ in Lock(()) }
-    /// One per folder: between looking at a chunk's time and removing it, nobody may touch it.
+    /// One per folder: between the check of a chunk's time and its removal, no call may touch it.
     let collection = (0..<256).map { _ in Lock(()) }
 
-    /// Opens or makes the store. Drops what an earlier process had not made durable.
+    /// Opens or creates the store. Drops the chunks that an earlier process had not made durable.
     package init(directory: String, timekeeper: any Timekeeper) throws {
         self.directory = directory
         self.timekeeper = timekeeper
@@ -48,7 +48,7 @@ package final class FileChunkStore: ChunkStore {
             try ChunkCheck.verify(chunk)
             if try store(chunk) { repaired.append(chunk.id) }
         }
-        // Some commit relies on a damaged copy already; no other will follow and make the repair durable.
+        // A commit relies on the damaged copy already; no other commit will follow to make the repair durable.
         if !repaired.isEmpty { try makeDurable(repaired) }
         if staged.count > Self.maximumStaged { try makeDurable(chunks.map(\.id)) }
     }
@@ -56,7 +56,7 @@ package final class FileChunkStore: ChunkStore {
     /// - Returns: whether it replaced a damaged copy.
     private func store(_ chunk: Chunk) throws -> Bool {
         let seen = staged.number(of: chunk.id)
-        // First touched, then looked at: from here on collection spares it.
+        // Touch first, then check: from here on the collector spares it.
         let isThere = try touch(chunk.id, timekeeper.now())
         if isThere, try readable(chunk.id) == chunk.bytes {
             staged.noteSound(chunk.id)
@@ -112,22 +112,22 @@ package final class FileChunkStore: ChunkStore {
         return size.flatMap { Int(exactly: $0) }.flatMap { ChunkCheck.lengths.contains($0) ? $0 : nil }
     }
 
-    /// The stored copy; nil if there is none, or none that the disk can read.
+    /// The stored copy; nil if it does not exist or the disk cannot read it.
     private func readable(_ id: ChunkID) throws -> [UInt8]? {
         do { return try content(of: id) } catch let error as UbiquityError where error.code == .damaged { return nil }
     }
 
-    /// What a disk says of a place that it cannot read, or whose file system it finds broken; and of what is no file.
+    /// Errors of a disk for an unreadable place or a broken file system, and errors for a path that is not a file.
     private static let badPlaces: Set<Errno> = [.EIO, .EBADMSG, .EUCLEAN, .ENXIO, .EISDIR, .ELOOP]
 
-    /// The stored copy as it is; nil if there is none.
+    /// The stored copy without verification; nil if there is none.
     /// - Throws: `.damaged` if the disk cannot read it.
     private func content(of id: ChunkID) throws -> [UInt8]? {
         do throws(Errno) {
             return try wherever(id) { path throws(Errno) in
                 try FaultPoints.fail("chunks.read", with: .EIO)
                 let file = try FileDescriptor.openFile(path, [.readOnly, .noFollow])
-                // A longer file is damaged; one byte too many shows it.
+                // A longer file is damaged; one byte too many is enough to detect that.
                 let size = min(try file.status().size, Int64(ChunkCheck.lengths.upperBound) + 1)
                 return try file.read(count: Int(size), at: 0)
             }

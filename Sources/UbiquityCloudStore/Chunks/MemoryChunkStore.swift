@@ -2,7 +2,7 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// Chunks in memory, for a simulated cloud. It can lose what is not durable and can be damaged, as a disk can.
+/// Chunks in memory, for a simulated cloud. It can lose chunks that are not durable and can be damaged, as a disk can.
 package final class MemoryChunkStore: ChunkStore {
     private struct Stored {
         var bytes: [UInt8]
@@ -74,9 +74,9 @@ package final class MemoryChunkStore: ChunkStore {
         for (id, storedAt) in all.sorted(by: { $0.0 < $1.0 }) { try body(id, storedAt) }
     }
 
-    // MARK: Mishaps
+    // MARK: Faults
 
-    /// What a power loss leaves: the durable chunks.
+    /// Simulates a power loss: only durable chunks stay.
     package func losePower() {
         stored.withLock { stored in stored = stored.filter { $0.value.isDurable } }
     }

@@ -1,20 +1,20 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What a `FileChunkStore` knows beyond its files: which chunks this process stored and has not made durable yet,
-/// which folders it has synced, and which stored copies turned out to be damaged.
+/// State of a `FileChunkStore` beyond its files: the chunks this process stored and has not made durable yet, the
+/// folders it has synced, and the stored copies that turned out to be damaged.
 ///
-/// This is the truth about `incoming/`: a file there that is not entered here is being written, or is garbage.
+/// It decides about `incoming/`: a file there without an entry here is being written, or is garbage.
 final class StagedChunks: Sendable {
     private struct State {
-        /// The number of the file in `incoming/` that holds the chunk.
+        /// By chunk: the number of its file in `incoming/`.
         var numbers: [ChunkID: UInt64] = [:]
         var nextNumber: UInt64 = 0
         var syncedFolders: Set<UInt8> = []
         var damaged: Set<ChunkID> = []
     }
 
-    /// Damaged copies that are remembered (2 MiB of ids). One that is forgotten is found again by its next reader.
+    /// Damaged copies that are remembered (2 MiB of ids). The next read of a forgotten one detects it again.
     private static let maximumDamaged = 65_536
 
     private let state = Lock(State())
@@ -32,7 +32,7 @@ final class StagedChunks: Sendable {
 
     func number(of id: ChunkID) -> UInt64? { state.withLock { $0.numbers[id] } }
 
-    /// Enters a file that is wholly written, unless another took the place of `seen` meanwhile.
+    /// Enters a completely written file, unless another replaced `seen` meanwhile.
     func enter(_ id: ChunkID, _ number: UInt64, replacing seen: UInt64?) -> Bool {
         state.withLock { state in
             guard state.numbers[id] == seen else { return false }
@@ -42,14 +42,14 @@ final class StagedChunks: Sendable {
         }
     }
 
-    /// Strikes the entry out, if it is still this one.
+    /// Removes the entry, if it is still this one.
     func forget(_ id: ChunkID, _ number: UInt64) {
         state.withLock { state in
             if state.numbers[id] == number { state.numbers[id] = nil }
         }
     }
 
-    /// Strikes all out, synced folders too.
+    /// Removes all entries, including synced folders.
     /// - Returns: the numbers of the files.
     func forgetAll() -> [UInt64] {
         state.withLock { state in

@@ -1,6 +1,6 @@
 internal import UbiquitySystem
 
-/// Lets so many work at a time, of one account fewer. Accounts that wait take turns, however many requests each has.
+/// Limits concurrent work, in all and per account. Waiting accounts take turns, however many requests each has.
 final class AccountTurns: Sendable {
     private typealias Waiting = (number: UInt64, continuation: CheckedContinuation<Bool, Never>)
 
@@ -8,17 +8,17 @@ final class AccountTurns: Sendable {
         var free: Int
         var inside: [Int64: Int] = [:]
         var waiting: [Int64: [Waiting]] = [:]
-        /// Accounts that wait; the first that may comes next.
+        /// Waiting accounts; the first one below its limit is next.
         var order: [Int64] = []
         var lastNumber: UInt64 = 0
-        /// Those that were cancelled before they could wait.
+        /// Waiters that were cancelled before they began to wait.
         var cancelled: Set<UInt64> = []
     }
 
     private let limit: Int
     private let state: Lock<State>
 
-    /// - Parameter limit: of one account.
+    /// - Parameter limit: per account.
     init(total: Int, perAccount limit: Int) {
         self.limit = limit
         state = Lock(State(free: total))

@@ -5,11 +5,11 @@ internal import UbiquitySystem
 
 // Accounts and their tokens.
 extension Cloud {
-    /// The account of an embedded cloud, which needs no sign-in: whoever reaches its socket is the user.
+    /// The account of an embedded cloud, which needs no sign-in: only its user can reach the socket.
     package static let localAccount = "local"
 
-    /// Makes an account and a token for it, which is told this once: the cloud keeps its SHA-256.
-    /// Throws `.alreadyExists`, `.invalidName`, `.tooLarge`.
+    /// Creates an account and its token. The token is returned only this once: the cloud keeps its SHA-256. Throws
+    /// `.alreadyExists`, `.invalidName`, `.tooLarge`.
     package func createAccount(_ name: String) async throws -> String {
         guard name != Self.localAccount else {
             throw UbiquityError(
@@ -43,7 +43,7 @@ extension Cloud {
         try await pool.run { try self.read { try String.fetchAll($0, sql: "SELECT name FROM accounts ORDER BY name") } }
     }
 
-    /// Deletes an account and everything in it. Throws `.notFound`.
+    /// Deletes an account with all its data. Throws `.notFound`.
     package func deleteAccount(_ name: String) async throws {
         try await pool.run { [self] in
             let (number, containers) = try write { db -> (Int64, [Int64]) in
@@ -77,14 +77,14 @@ extension Cloud {
             do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT {
                 return
             } catch .ENOTEMPTY {
-                // What an upload that is under way has put there meanwhile goes with the upkeep.
+                // Chunks stored by an upload in progress are removed by the upkeep.
                 return
             }
         }
         try write { try $0.execute(sql: "DELETE FROM smallChunks WHERE account = ?", arguments: [account]) }
     }
 
-    /// What is left of deleted accounts: the process ended meanwhile, or an upload was under way.
+    /// Removes chunks left by deleted accounts: the process ended meanwhile, or an upload was in progress.
     func removeChunksOfDeletedAccounts() throws {
         let path = Path.join(folder, "chunks")
         let folders = try describing("list the accounts' chunks", at: path) { () throws(Errno) in
@@ -92,12 +92,12 @@ extension Cloud {
         }
         let withFolders = folders.compactMap { Int64(String(decoding: $0.name, as: UTF8.self)) }
         let withChunks = try withFolders + accountsWithSmallChunks()
-        // Asked last: an account is there before its chunks.
+        // Read last: an account exists before its chunks.
         let accounts = Set(try accountNumbers())
         for account in Set(withChunks).subtracting(accounts).sorted() { try removeChunks(of: account) }
     }
 
-    /// From one to the next by the table's key, which is not read whole.
+    /// Steps from one account to the next by the table's key, so that the table is not read completely.
     private func accountsWithSmallChunks() throws -> [Int64] {
         try read { db in
             var found = [Int64](), last = Int64.min
@@ -111,7 +111,7 @@ extension Cloud {
         }
     }
 
-    /// The account that a token signs in to. Throws `.signedOut` if there is none.
+    /// The account of a token. Throws `.signedOut` if there is none.
     package func authenticate(_ token: String) async throws -> String {
         let hash = Self.hash(token)
         let name = try await pool.run { [self] in
@@ -128,7 +128,7 @@ extension Cloud {
         return name
     }
 
-    /// The account's number. The local account is made when it is first asked for.
+    /// The account's number. The local account is created on first use.
     func account(named name: String) throws -> Int64 {
         if let number = try read({ try Self.number(of: name, $0) }) { return number }
         guard name == Self.localAccount else {

@@ -3,7 +3,7 @@ package import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// What people see who look at a cloud. It reads what devices have made; looking changes nothing.
+// Read-only views of a cloud for its web pages.
 extension Cloud {
     /// All of an account's containers. Throws `.notFound`.
     package func overview(of account: String) async throws -> AccountOverview {
@@ -25,7 +25,7 @@ extension Cloud {
         }
     }
 
-    /// One container, which must be there. Throws `.notFound`.
+    /// One container, which must exist. Throws `.notFound`.
     package func browser(account: String, container: ContainerID) async throws -> any ContainerBrowser {
         try await pool.run { [self] in
             let service = ContainerService(
@@ -111,7 +111,7 @@ extension ContainerTables {
             [Bytes(item?.bytes ?? []), limit])
     }
 
-    /// From the top one down, without the top folder itself.
+    /// From the top down, without the top folder itself.
     fileprivate func folders(above item: RemoteItem) throws -> [ItemPlace.Folder] {
         var folders: [ItemPlace.Folder] = [], next = item.parent
         while next != .root, item.id != .root, folders.count < Limits.maximumDepth, let folder = try self.item(next) {

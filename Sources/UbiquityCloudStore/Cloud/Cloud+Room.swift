@@ -2,9 +2,9 @@ internal import UbiquityCore
 internal import UbiquitySystem
 
 extension Cloud {
-    /// Makes sure that after so many bytes of chunks the disk has room for the database still: what else is to be
-    /// written down, deletions before all, must get through on a disk that is full of chunks.
-    /// - Throws: `.noSpace`; `.offline` if the folder is away.
+    /// Ensures that after this many bytes of chunks the disk still has space for the database. Other writes, deletions
+    /// above all, must succeed on a disk that is full of chunks.
+    /// - Throws: `.noSpace`; `.offline` if the folder is missing.
     func requireRoom(for bytes: Int) throws {
         try requirePlace()
         let disk = try describing("look at the cloud's disk", at: folder) { () throws(Errno) in

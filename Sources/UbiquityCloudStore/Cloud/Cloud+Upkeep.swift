@@ -3,9 +3,9 @@ internal import Logging
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// What a cloud does now and then: it empties the trash, forgets old versions, and collects chunks nobody refers to.
+// The cloud's periodic upkeep: it empties the trash, drops old versions, and collects unreferenced chunks.
 extension Cloud {
-    /// Runs one round. What it cannot do now, the next round does.
+    /// Runs one round. Work that fails now is done in the next round.
     package func maintain() async throws {
         let now = timekeeper.now()
         let trashExpiry = now.advanced(bySeconds: -keeping.trashSeconds)
@@ -18,7 +18,7 @@ extension Cloud {
         }
     }
 
-    /// What one account's failure leaves undone does not keep the room of the others from coming back.
+    /// Logs a failure, so that one account's failure does not keep the upkeep from freeing the space of others.
     private func trying(
         _ what: String, _ account: Int64? = nil, _ body: @escaping @Sendable (Cloud) throws -> Void
     ) async throws {
@@ -37,8 +37,8 @@ extension Cloud {
         try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") }
     }
 
-    /// Forgets items deleted before `time`, the deepest first, a batch at a time; not those with a conflict that nobody
-    /// has decided about. Questions name their index, as in `ContainerTables`.
+    /// Drops items deleted before `time`, the deepest first, one batch at a time. Keeps items with an undecided
+    /// conflict. Queries name their index, as in `ContainerTables`.
     /// - Returns: whether there may be more.
     private func forgetDeleted(before time: Timestamp) throws -> Bool {
         try write { db in
@@ -56,7 +56,7 @@ extension Cloud {
                         AND child.parent = items.id AND child.deleted IS NOT NULL)
                     LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
-            // Of a damaged row nobody knows whether it is one of a deleted item.
+            // Whether a damaged row is a deleted item is unknown, so it stays.
             let deleted = rows.compactMap { row in
                 ItemRows.record(row, upTo: Revision(row.number(ItemRows.columnCount + 1) ?? 0)).map { item in
                     (container: row.number(ItemRows.columnCount), item: item)
@@ -70,12 +70,12 @@ extension Cloud {
                     sql: "UPDATE containers SET purged = max(purged, ?) WHERE number = ?",
                     arguments: [item.revision.number, container])
             }
-            // Also after less than a batch: the folder around what has gone may go now.
+            // Continue also after less than a batch: a parent folder may be droppable now.
             return !deleted.isEmpty
         }
     }
 
-    /// Forgets what was replaced, or decided about, before `time`. An unresolved conflict has no such time.
+    /// Drops versions that were replaced or decided about before `time`. An unresolved conflict has no such time.
     private func forgetVersions(before time: Timestamp) throws -> Bool {
         try write { db in
             let rows = try Row.fetchAll(
@@ -90,7 +90,7 @@ extension Cloud {
                 try db.execute(
                     sql: "DELETE FROM versions WHERE container = ? AND id = ?",
                     arguments: [container, Bytes(row.bytes(1) ?? [])])
-                // Devices are not told of that by itself: they ask for the list when somebody looks.
+                // Devices are not notified: they ask for the list when a user looks at it.
                 try db.execute(
                     sql: """
                         UPDATE items SET history = 0 WHERE container = ? AND id = ? AND NOT EXISTS
@@ -105,8 +105,8 @@ extension Cloud {
     /// History and resolved conflicts.
     static let expiring = "(\(VersionRecord.Role.history.rawValue), \(VersionRecord.Role.resolved.rawValue))"
 
-    /// Whether an open conflict of the item has this version as its ancestor. (Conflicts of older formats do not say:
-    /// there it is what they were made from.)
+    /// Whether an open conflict of the item has this version as its ancestor. (Conflicts of older formats do not record
+    /// one: then it is their base version.)
     static let isAncestorOfConflict = """
         EXISTS (SELECT 1 FROM versions AS open INDEXED BY versionsItem
             WHERE open.container = versions.container AND open.item = versions.item
@@ -114,10 +114,10 @@ extension Cloud {
             AND coalesce(open.ancestor, open.base) = versions.id)
         """
 
-    /// Removes chunks that no version names and that nobody has stored or asked for lately.
+    /// Removes chunks that no version names and that were not stored or requested recently.
     ///
-    /// A commit touches its chunks before it relies on them. So a chunk is in use by a version that is read here, or
-    /// was touched too lately to be removed; its time is looked at again in the moment of its removal.
+    /// A commit touches its chunks before it relies on them. So a chunk in use is named by a version read here, or was
+    /// touched too recently to be removed. Its time is checked again at the moment of removal.
     private func collectChunks(of account: Int64) throws {
         let limit = timekeeper.now().advanced(bySeconds: -CloudLimits.unusedChunkAge)
         let store = try chunks(of: account)

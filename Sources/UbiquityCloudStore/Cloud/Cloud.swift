@@ -7,8 +7,8 @@ package import UbiquityWire
 
 /// A cloud over one data folder: `metadata.db` (SQLite) and, per account, a folder of chunks.
 ///
-/// A commit is acknowledged when its rows and all chunks it names survive power loss: chunks are synced before its
-/// transaction, and the transaction is synced by SQLite (`synchronous = FULL`). One process at a time has the folder.
+/// A commit is acknowledged when its rows and all chunks it names survive a power loss: chunks are synced before its
+/// transaction, and SQLite syncs the transaction (`synchronous = FULL`). One process at a time has the folder.
 package final class Cloud: Sendable {
     let database: DatabasePool
     let folder: String
@@ -17,24 +17,24 @@ package final class Cloud: Sendable {
     let pool: BlockingPool
     let logger: Logger
     let keeping: KeepingRules
-    /// Bytes that an account which is made may use.
+    /// Quota of a new account in bytes.
     let quotaBytes: Int64
     let news = NewsHub()
     let incarnation: UInt64
-    /// Containers that this process has made another incarnation (`ContainerService.renew`).
+    /// Containers whose incarnation this process has changed (`ContainerService.renew`).
     let renewed = Lock<Set<Int64>>([])
-    /// Nil once the cloud is closed: whoever still holds a container of it keeps nobody out.
+    /// Nil once the cloud is closed: a remaining reference to one of its containers blocks no other process.
     private let lock: Lock<ProcessLock?>
     private let stores = Lock<[Int64: FileChunkStore]>([:])
     let damagedChunks = DamagedChunks()
     let commits = AccountTurns(total: CloudLimits.commitsAtOnce, perAccount: CloudLimits.commitsOfAnAccount)
-    /// For whoever has chunks verified, which reads all of them.
+    /// For the verification of chunks, which reads all of them.
     let checks = AccountTurns(total: 1, perAccount: 1)
 
-    /// Opens a cloud's data, or makes it. Blocks.
-    /// - Parameter quotaBytes: what each account may use; nil: what it could till now, and new ones the standard.
-    /// - Parameter noticesCopies: Whether a database that was copied here since it was last open gets a new
-    ///   incarnation.
+    /// Opens a cloud's data, or creates it. Blocks.
+    /// - Parameters:
+    ///   - quotaBytes: quota of each account; nil keeps the existing quotas and gives new accounts the standard.
+    ///   - noticesCopies: whether a database copied here since it was last open gets a new incarnation.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
     package init(
         data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
@@ -76,16 +76,16 @@ package final class Cloud: Sendable {
     package static let lockName = "cloud.lock"
     private static func lockPath(_ folder: String) -> String { Path.join(folder, lockName) }
 
-    /// Whether the folder that this cloud has opened, with its lock in it, is the one where its data is said to be.
+    /// Whether the path still leads to the folder that this cloud has opened, with its lock in it.
     private func stands() throws(UbiquityError) -> Bool {
         guard let held = lock.withLock({ $0 }) else { return false }
         return try held.stands(at: Self.lockPath(folder))
     }
 
-    /// Whether it is not known that the folder, or its lock, is gone.
+    /// False only if the folder or its lock is known to be gone.
     package var isInPlace: Bool { (try? stands()) ?? true }
 
-    /// What was taken by a cloud whose folder is gone, or moved away, nobody would find again.
+    /// Throws `.offline` if the folder is gone or moved away: data stored there now would be lost.
     func requirePlace() throws {
         do {
             guard try !stands() else { return }
@@ -107,13 +107,13 @@ package final class Cloud: Sendable {
         }
         return try mapErrors {
             let pool = try DatabasePool(path: path, configuration: configuration)
-            // Not above: GRDB sets NORMAL after it, when it turns WAL on, and a power loss would take the last commits.
+            // Not earlier: GRDB sets NORMAL when it turns WAL on, and a power loss would take the last commits.
             try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
             return pool
         }
     }
 
-    /// Whether SQLite syncs every transaction: what a commit's answer promises.
+    /// Whether SQLite syncs every transaction, which a commit's answer promises.
     package func isDurable() async throws -> Bool {
         try await pool.run { [database] in
             try database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA synchronous") == 2 }
@@ -129,7 +129,8 @@ package final class Cloud: Sendable {
         lock.withLock { $0 = nil }
     }
 
-    /// SQLite does that by itself when the last connection closes, but GRDB's last ones are readers, which do not.
+    /// Checkpoints the database. SQLite does that when its last connection closes, but GRDB's last ones are readers,
+    /// which do not.
     private func moveLogIntoDatabase() {
         do {
             _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
@@ -140,13 +141,13 @@ package final class Cloud: Sendable {
     }
 
     /// One container of an account, as one device sees it. Throws `.notFound` if there is no such account; the account
-    /// `local` is made on first use.
+    /// `local` is created on first use.
     package func service(account: String, container: ContainerID) async throws -> any CloudService {
         let account = try await pool.run { try self.account(named: account) }
         return ContainerService(cloud: self, account: account, container: container)
     }
 
-    /// The account's chunks: of its own, so that knowing a chunk's name gives nobody what another account has.
+    /// The account's own chunk store: knowing a chunk's name gives no access to another account's chunk.
     func chunks(of account: Int64) throws -> FileChunkStore {
         try stores.withLock { stores in
             if let store = stores[account] { return store }

@@ -26,7 +26,7 @@ extension Row {
         return [UInt8](data)
     }
 
-    /// 1970 for what is no time: of a version the content counts.
+    /// 1970 for an invalid time: the content of a version matters more.
     func time(_ index: Int) -> Timestamp { Timestamp(nanoseconds: number(index) ?? 0) }
 
     func text(_ index: Int) -> String? {
@@ -35,7 +35,7 @@ extension Row {
     }
 }
 
-/// Between item records and the columns of `items`.
+/// Converts between item records and the columns of `items`.
 enum ItemRows {
     static let columns = """
         items.id, items.kind, items.revision, items.deleted, items.parent, items.name, items.mode, items.created, \
@@ -55,9 +55,9 @@ enum ItemRows {
         ]
     }
 
-    /// - Parameter last: the container's last revision, if it is known: a later one is damage, and would have devices
-    ///   pass over all that comes until then.
-    /// - Returns: nil if the row is damaged: of what no device could read, or could have sent.
+    /// - Parameter last: the container's last revision, if known. A later one is damage, and would make devices skip
+    ///   all changes until that revision.
+    /// - Returns: nil if the row is damaged: no device could read it, or could have sent it.
     static func record(_ row: Row, upTo last: Revision? = nil) -> ItemRecord? {
         guard let id = ItemID(bytes: row.bytes(0) ?? []),
             let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)), !kind.isSpecial,
@@ -79,7 +79,7 @@ enum ItemRows {
         record.conflictCount = Int(clamping: conflicts)
         record.conflictBytes = conflictBytes
         record.hasHistory = row.number(16) == 1
-        // Neither living nor deleted.
+        // Neither live nor deleted.
         guard record.isLive == ((row[3] as DatabaseValue).isNull) else { return nil }
         return record.isSound ? record : nil
     }
@@ -93,7 +93,7 @@ extension ItemRecord {
     /// How far a cloud's clock may have been set back, in seconds: two years.
     private static let clockTolerance = 2.0 * 366 * 86400
 
-    /// Whether its fields go together, and nothing is deleted before it was made, as far as clocks can tell.
+    /// Whether its fields are consistent, and the deletion is not before the creation, within the tolerance of clocks.
     fileprivate var isSound: Bool {
         if let deletedAt, deletedAt.advanced(bySeconds: Self.clockTolerance) < stamps.existence.time { return false }
         guard conflictCount >= 0, conflictBytes >= 0 else { return false }
@@ -101,12 +101,12 @@ extension ItemRecord {
     }
 }
 
-/// Between version records and the columns of `versions`.
+/// Converts between version records and the columns of `versions`.
 enum VersionRows {
     static let columns = columns(manifest: "versions.manifest")
 
-    /// The same for who is told of versions: of a manifest that is too long to come along no more is read than shows
-    /// that it is. (Not of all with `substr`: it makes null of an empty one.)
+    /// The same for answers to devices. Of a manifest that is too long to be included, it reads only enough to show
+    /// that. (Not `substr` for all: it turns an empty one into null.)
     static let columnsToTell: String = {
         let length = (Limits.inlineManifestChunks + 1) * BlobCoding.referenceLength
         return columns(
@@ -135,10 +135,10 @@ enum VersionRows {
     }
 
     /// - Parameters:
-    ///   - first: the column of the row in which the version's columns begin.
-    ///   - isWhole: whether all of a long manifest is there.
-    /// - Returns: nil if the row has none (an outer join that found nothing), or it is damaged: then it counts as lost,
-    ///   which who has the content heals by sending it again.
+    ///   - first: the row's column at which the version's columns begin.
+    ///   - isWhole: whether a long manifest is complete.
+    /// - Returns: nil if the row has no version (an outer join without a match), or it is damaged. A damaged version
+    ///   counts as lost, until a device that has the content sends it again.
     static func record(_ row: Row, first: Int = 0, isWhole: Bool = true) -> VersionRecord? {
         guard let id = VersionID(bytes: row.bytes(first) ?? []), let item = ItemID(bytes: row.bytes(first + 1) ?? []),
             let role = VersionRecord.Role(rawValue: row.number(first + 2) ?? 0),
@@ -147,7 +147,7 @@ enum VersionRows {
         var size = row.number(first + 3), manifest: Manifest?
         if let bytes = row.bytes(first + 9) {
             guard let chunks = self.manifest(bytes) else { return nil }
-            // What the chunks have is the size, if all of them are there.
+            // The chunks determine the size, if all of them are listed.
             if isWhole || chunks.count <= Limits.inlineManifestChunks {
                 size = chunks.reduce(0) { $0 + Int64($1.length) }
             }
@@ -165,7 +165,7 @@ enum VersionRows {
         return (try? version.remoteContent.check()) != nil ? version : nil
     }
 
-    /// Nil if it cannot be one.
+    /// Nil if the bytes are not a valid manifest.
     static func manifest(_ bytes: [UInt8]) -> Manifest? {
         guard let chunks = try? BlobCoding.manifest(bytes), chunks.allSatisfy({ (try? $0.check()) != nil }) else {
             return nil
@@ -173,7 +173,7 @@ enum VersionRows {
         return chunks
     }
 
-    /// A content is worth more than what it was called.
+    /// An invalid name must not make the content inaccessible.
     private static func savedName(_ bytes: [UInt8]?) -> ItemName {
         bytes.flatMap { try? ItemName($0) } ?? ItemName(stored: Array("unknown".utf8))
     }

@@ -3,7 +3,7 @@ internal import UbiquityCore
 
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
-    /// The format this program writes; a greater one was made by a newer program and is left alone.
+    /// The format this program writes. A greater one was written by a newer program and is left untouched.
     static let formatVersion: Int64 = 8
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
@@ -25,37 +25,37 @@ enum CloudSchema {
         if found < 6 { try db.execute(sql: version6) }
         if found < 7 { try db.execute(sql: version7) }
         if found < 8 { try db.execute(sql: version8) }
-        // On a disk that others have filled a cloud that is there starts all the same.
+        // Without a write, an existing cloud starts even on a full disk.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
 
-    /// A random mark for each revision, of the commit that made it; and what a conflict's two sides were made from.
+    /// A random mark for each revision, of its commit; and the common ancestor of a conflict's two sides.
     private static let version8 = """
         ALTER TABLE commits ADD COLUMN mark INTEGER;
         CREATE INDEX commitsMark ON commits (container, revision) WHERE mark IS NOT NULL;
         ALTER TABLE versions ADD COLUMN ancestor BLOB;
         """
 
-    /// Finds what is in conflict.
+    /// Finds items in conflict.
     private static let version7 = "CREATE INDEX itemsConflicts ON items (container, id) WHERE conflicts <> 0;"
 
-    /// Tells a container whose data is an older copy from what it was before (`ContainerService.renew`).
+    /// Distinguishes a container whose data is an older copy from its earlier state (`ContainerService.renew`).
     private static let version6 = """
         ALTER TABLE containers ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
         """
 
-    /// What each device was called in its last commit.
+    /// The device name in its last commit.
     private static let version5 = """
         ALTER TABLE lastCommits ADD COLUMN deviceName TEXT NOT NULL DEFAULT '';
         """
 
-    /// Finds the names of an item. Programs of the format before do not know items of this kind.
+    /// Finds the names of an item. Programs of the previous format do not know items of this kind.
     private static let version4 = """
         CREATE INDEX itemsLinks ON items (container, link) WHERE kind = 4 AND deleted IS NULL;
         """
 
-    /// The number of the last commit that a container took from each device.
+    /// The number of the last commit that a container accepted from each device.
     private static let version3 = """
         CREATE TABLE lastCommits (
             container INTEGER NOT NULL, device BLOB NOT NULL, number INTEGER NOT NULL,
@@ -63,7 +63,7 @@ enum CloudSchema {
         ) WITHOUT ROWID;
         """
 
-    /// Tells with an item whether it has earlier versions, and finds versions by what they are.
+    /// Whether an item has earlier versions, and an index of versions by role.
     private static let version2 = """
         ALTER TABLE items ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
         UPDATE items SET history = 1 WHERE (container, id) IN (SELECT container, item FROM versions

@@ -12,7 +12,7 @@ extension ContainerService {
                 let small = Set(try ids.filter { try self.smallLength(of: $0, db) != nil })
                 return (small, try small.filter { try self.isStale($0, db) })
             }
-            // Whoever asks is about to rely on the answer: what is here is spared by collection from now on.
+            // The caller is about to rely on the answer: from now on the collector spares the existing chunks.
             if !stale.isEmpty { try cloud.write { try self.touchSmall(stale, $0) } }
             let others = ids.filter { !small.contains($0) }
             let store = try cloud.chunks(of: account)
@@ -28,7 +28,7 @@ extension ContainerService {
         guard Set(ids).count == ids.count else {
             throw UbiquityError(.invalid, "a request to verify chunks names one of them twice")
         }
-        // A lane of its own: whatever is asked, one thread at most reads for it.
+        // A lane of its own: at most one thread reads for verifications.
         return try await cloud.checks.run(for: account) { try await verify(ids) }
     }
 
@@ -44,12 +44,12 @@ extension ContainerService {
                     }
                     return cloud.damagedChunks.contains(id, of: account)
                 } catch let error as UbiquityError where error.code != .cancelled {
-                    // Damaged, gone, or not to be read.
+                    // Damaged, missing, or unreadable.
                     return true
                 }
             }
-            // Who hears that a chunk is sound relies on it. One that was sent again is named by commits of the past,
-            // and none may come that would make it durable.
+            // A device relies on the answer that a chunk is sound. A chunk sent again is named by past commits, and no
+            // coming commit may make it durable.
             do { try store.makeDurable(sound) } catch let lost as MissingChunks { return unsound + lost.ids }
             return unsound
         }
@@ -89,11 +89,11 @@ extension ContainerService {
 
     private struct Step: Sendable {
         var chunks: [Chunk] = []
-        /// What stopped it; chunks before are good.
+        /// The error that stopped the step; the chunks before are good.
         var error: (any Error)?
     }
 
-    /// The first chunks of `ids`: as many as make a step.
+    /// Reads the first chunks of `ids`, up to the size of one step.
     private func read(_ ids: ArraySlice<ChunkID>) throws -> Step {
         let store = try cloud.chunks(of: account)
         return try cloud.read { db in
@@ -114,7 +114,7 @@ extension ContainerService {
 
     // MARK: Small chunks
 
-    /// Nil if it is not here, or known to be damaged.
+    /// Nil if the chunk does not exist, or is known to be damaged.
     /// - Parameter isSound: whether it was stored just now.
     func smallLength(of id: ChunkID, _ db: Database, isSound: Bool = false) throws -> Int? {
         guard isSound || !cloud.damagedChunks.contains(id, of: account) else { return nil }
@@ -135,7 +135,7 @@ extension ContainerService {
         return bytes
     }
 
-    /// Whether the row's time is so old that being asked for now must be written down.
+    /// Whether the row's time is so old that the present request must be recorded.
     private func isStale(_ id: ChunkID, _ db: Database) throws -> Bool {
         let limit = cloud.timekeeper.now().advanced(bySeconds: -CloudLimits.askedAgainAfter)
         let row = try Row.fetchOne(
@@ -154,7 +154,7 @@ extension ContainerService {
         }
     }
 
-    /// Stores chunks after verifying them. A copy that is there is replaced, so that a damaged one is healed.
+    /// Stores chunks after verifying them. An existing copy is replaced, so that a damaged one is repaired.
     func store(_ chunks: [Chunk]) throws {
         try cloud.requireRoom(for: chunks.reduce(0) { $0 + $1.bytes.count })
         let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
@@ -174,7 +174,7 @@ extension ContainerService {
         }
     }
 
-    /// To be called when they are stored for good: what was rolled back is as damaged as before.
+    /// Call it after the transaction has been committed: after a rollback the old copy is as damaged as before.
     func noteSound(_ chunks: [Chunk]) {
         for chunk in chunks { cloud.damagedChunks.noteSound(chunk.id, of: account) }
     }

@@ -18,7 +18,8 @@ extension ContainerService {
             return try commitNow(request)
         } catch let other as AnotherHistory {
             if let known = request.known { try renew(other, known) }
-            // Not about the changes, which the device sends once it has read this history.
+            // A connection error, because the changes are not at fault: the device sends them once it has read this
+            // history.
             throw UbiquityError(.offline, HistoryCheck.error.message, remedy: HistoryCheck.error.remedy)
         }
     }
@@ -30,7 +31,7 @@ extension ContainerService {
         let named = try namedChunks(of: request)
         let missingLarge = try secureLarge(named.large)
         let answered = try cloud.write { db in
-            // A repeat may have been answered since.
+            // A repeated request may have been answered since.
             if let answered = try answer(db, to: request) { return answered }
             try storeSmall(inlineSmall, db)
             let missing = missingLarge + (try secureSmall(named.small, storedNow: Set(inlineSmall.map(\.id)), db))
@@ -59,8 +60,8 @@ extension ContainerService {
         return answered
     }
 
-    /// A page of the feed does not end inside a revision, so a commit changes no more than a page holds. A package's
-    /// members cannot be sent in parts.
+    /// Throws if the commit exceeds a feed page: a page does not end inside a revision. Package commits are exempt,
+    /// because a package's members cannot be sent in parts.
     private func requireOnePage(_ plan: CommitPlan, _ request: CommitRequest) throws {
         guard plan.items.count > 1, request.packages.isEmpty else { return }
         let bytes = plan.items.reduce(0) { $0 + $1.pageBytes }
@@ -94,12 +95,12 @@ extension ContainerService {
             })
     }
 
-    /// The top folder, which has no row before something of it was changed.
+    /// The top folder, which has no row before its first change.
     private static func top(_ id: ItemID) -> RemoteItem? {
         id == .root ? ItemRecord.root.remoteItem(nil, conflicts: []) : nil
     }
 
-    /// Adds to what the account uses. Throws `.quotaExceeded` if that is more than it may; less is always allowed.
+    /// Adds to the account's usage. Throws `.quotaExceeded` if that exceeds the quota; less is always allowed.
     private func count(_ delta: Int64, _ db: Database) throws {
         guard delta != 0 else { return }
         try db.execute(sql: "UPDATE accounts SET used = used + ? WHERE number = ?", arguments: [delta, account])
@@ -115,8 +116,8 @@ extension ContainerService {
 
     // MARK: Chunks of a commit
 
-    /// Verifies the chunks that came along and stores the large ones.
-    /// - Returns: the small ones, which go into the commit's own transaction: one sync for both.
+    /// Verifies the chunks in the request and stores the large ones.
+    /// - Returns: the small ones, which are stored in the commit's own transaction: one sync for both.
     private func storeInlineChunks(_ request: CommitRequest) throws -> [Chunk] {
         if !request.chunks.isEmpty { try cloud.requireRoom(for: request.chunks.reduce(0) { $0 + $1.bytes.count }) }
         for chunk in request.chunks { try ChunkCheck.verify(chunk) }
@@ -127,7 +128,7 @@ extension ContainerService {
 
     private typealias Lengths = [ChunkID: Int]
 
-    /// All chunks that the commit names, by where they are kept.
+    /// All chunks that the commit names, by where they are stored.
     private func namedChunks(of request: CommitRequest) throws -> (small: Lengths, large: Lengths) {
         var small = Lengths(), large = Lengths()
         for manifest in request.manifests {
@@ -144,8 +145,8 @@ extension ContainerService {
         return (small, large)
     }
 
-    /// Sees to it that these survive power loss and are spared by collection.
-    /// - Returns: those that are not here.
+    /// Ensures that these chunks survive a power loss and that the collector spares them.
+    /// - Returns: the missing ones.
     private func secureLarge(_ lengths: Lengths) throws -> [ChunkID] {
         guard !lengths.isEmpty else { return [] }
         let ids = Array(lengths.keys)
@@ -164,8 +165,8 @@ extension ContainerService {
         return missing
     }
 
-    /// The same for small ones. In the commit's transaction, because collection removes them in one, too.
-    /// - Parameter storedNow: which came with the commit: whatever was there of them, damaged or not, is replaced.
+    /// The same for small ones, in the commit's transaction, because the collector removes them in one too.
+    /// - Parameter storedNow: chunks that came with the commit: they replace any stored copy, damaged or not.
     private func secureSmall(
         _ lengths: Lengths, storedNow: Set<ChunkID>, _ db: Database
     ) throws -> [ChunkID] {

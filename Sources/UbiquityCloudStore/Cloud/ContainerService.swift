@@ -9,7 +9,7 @@ struct ContainerService: CloudService {
     let account: Int64
     let container: ContainerID
 
-    // MARK: Where the container stands
+    // MARK: Position
 
     func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
         try await cloud.pool.run { [self] in
@@ -33,7 +33,7 @@ struct ContainerService: CloudService {
     func news() async throws -> AsyncThrowingStream<Revision, any Error> {
         let found = try await cloud.pool.run { [self] in try cloud.read { try self.required($0) } }
         let stream = cloud.news.stream(of: found.number, from: found.revision)
-        // A commit between the look and the stream's beginning would go untold.
+        // A commit between the look and the stream's beginning would not be announced.
         let now = try await cloud.pool.run { [self] in try cloud.read { try self.required($0) } }
         if now.revision > found.revision { cloud.news.tell(now.revision, of: found.number) }
         return stream
@@ -55,8 +55,8 @@ struct ContainerService: CloudService {
         var number: Int64
         var revision: Revision
         var purgedThrough: Revision
-        /// A random number, another one whenever an older copy of its data was put back. What had this name before, in
-        /// an account that was deleted, is another container.
+        /// A random number that changes whenever an older copy of the data was put back. It also distinguishes the
+        /// container from one of the same name in a deleted account.
         var history: UInt64
     }
 
@@ -115,7 +115,7 @@ struct ContainerService: CloudService {
         }
     }
 
-    /// Nil if the device at that point knows this history.
+    /// Nil if the device's point belongs to this history.
     private func history(_ db: Database, of found: Found, lacking point: FeedPoint) throws -> AnotherHistory? {
         let tables = ContainerTables(db: db, container: found.number)
         let check = try HistoryCheck(point, found, incarnation: incarnation(of: found), tables)
@@ -125,12 +125,11 @@ struct ContainerService: CloudService {
     func incarnation(of found: Found) -> UInt64 { cloud.incarnation ^ found.history }
 
     /// Draws a new incarnation, because a device that connects or commits knows a commit that this history lacks: the
-    /// data is an older copy.
-    /// Every device then compares all it has with the container. The event stream announces the new incarnation.
+    /// data is an older copy. Every device then compares its complete state with the container. The event stream
+    /// announces the new incarnation.
     ///
     /// The incarnation changes only if it is still the one that was compared, so one of several devices renews it.
-    /// Devices that do not send an incarnation can renew it once in the life of a process: a copy is put back while
-    /// no process runs.
+    /// Devices that do not send an incarnation can renew it once per process: a copy is put back while no process runs.
     func renew(_ other: AnotherHistory, _ point: FeedPoint) throws {
         guard other.check == .replaced else { return }
         let number = other.found.number
@@ -158,15 +157,15 @@ struct ContainerService: CloudService {
                 .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")
         }
         let tables = ContainerTables(db: db, container: found.number)
-        // A device that begins needs no deleted items; one that goes on does. Which it is cannot be told from the
-        // revision once its first page has been read, so later pages have them, and it drops them.
+        // A new device needs no deleted items; a continuing one does. After the first page the revision does not tell
+        // which it is, so later pages contain them, and a new device drops them.
         let liveOnly = revision == .zero
         let end = found.revision
         let first = try tables.items(after: revision, nil, upTo: end, liveOnly: liveOnly, limit: limit)
         var page = ChangePage(
             items: first.items, revision: end, hasMore: false, isIncomplete: first.isIncomplete)
         if let last = first.last {
-            // To the end of the last revision.
+            // Extends the page to the end of its last revision.
             let rest = try tables.items(after: last.revision, last.id, upTo: end, liveOnly: liveOnly, limit: .max)
             page.items += rest.items
             page.revision = min(last.revision, end)

@@ -2,7 +2,7 @@ import GRDB
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Versions and deleted items, as people ask for them.
+// Queries for versions and deleted items.
 extension ContainerTables {
     /// The current version, the unresolved conflicts, then the others from the newest back.
     func versions(of item: ItemRecord, limit: Int) throws -> ItemVersions {
@@ -18,7 +18,7 @@ extension ContainerTables {
         guard let current = item.version else {
             return ItemVersions(versions.map(\.remoteVersion), isIncomplete: versions.count < rows.count)
         }
-        // Which is the current one the item says; of that one the record tells if it cannot be read.
+        // The item decides which version is current; if that row is unreadable, the item's record describes it.
         let told = (versions.filter { $0.id == current } + versions.filter { $0.id != current }).map { version in
             var version = version
             if version.id == current { version.role = .current } else if version.role == .current {
@@ -36,7 +36,7 @@ extension ContainerTables {
             .bytes(0).flatMap(VersionRows.manifest)
     }
 
-    /// Has one that cannot be read expire as earlier versions do.
+    /// Makes an unreadable version expire like earlier versions.
     func supersede(_ version: VersionID, at now: Timestamp) throws {
         try execute(
             "UPDATE versions SET role = \(VersionRecord.Role.history.rawValue), superseded = ? "
@@ -55,7 +55,7 @@ extension ContainerTables {
     func trimHistory(of plan: CommitPlan, to limit: Int) throws {
         let roles: [VersionRecord.Role] = [.history, .resolved]
         for item in Set(plan.versions.filter { roles.contains($0.role) }.map(\.item)) {
-            // Not the current one, whatever its role says.
+            // Never the current version, whatever its role column contains.
             let kept = """
                 FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role IN \(Cloud.expiring)
                 AND NOT EXISTS (SELECT 1 FROM items WHERE items.container = versions.container
@@ -73,7 +73,7 @@ extension ContainerTables {
 
     // MARK: The trash
 
-    /// Deleted items from the last one back: those in `folder`, or those that did not go along with their folder.
+    /// Deleted items, the most recent first: those in `folder`, or those not deleted along with their folder.
     func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) throws -> TrashPage {
         var arguments: [(any DatabaseValueConvertible)?] = []
         var conditions = ["items.deleted IS NOT NULL"]
@@ -97,7 +97,7 @@ extension ContainerTables {
             WHERE items.container = ? AND \(conditions.joined(separator: " AND "))
             ORDER BY items.deleted DESC, items.id DESC LIMIT ?
             """, arguments + [limit + 1])
-        // Of damaged rows none is told; the next page begins after the last that is.
+        // Damaged rows are omitted; the next page begins after the last item of this one.
         var items = [TrashedItem](), bytes = 0, paths: [ItemID: String] = [.root: ""]
         for row in rows where items.count < limit {
             guard bytes < Limits.maximumPageBytes else { return TrashPage(items: items, hasMore: true) }
@@ -117,7 +117,7 @@ extension ContainerTables {
             path: folder.isEmpty ? name : "\(folder)/\(name)")
     }
 
-    /// - Parameter paths: those that are known; each folder is looked up once.
+    /// - Parameter paths: known paths; each folder is looked up once.
     private func path(ofFolder id: ItemID, _ paths: inout [ItemID: String]) throws -> String {
         if let known = paths[id] { return known }
         var names = [String](), next = id

@@ -4,16 +4,16 @@ internal import UbiquityWire
 
 /// The rows of one container, within one access to the database.
 ///
-/// Questions name their index: without statistics SQLite takes the primary key's first column, the container, for the
-/// better way in, and so reads all of it.
+/// Queries name their index. Without statistics SQLite prefers the primary key's first column, the container, and so
+/// reads all its rows.
 struct ContainerTables: ContainerState {
     let db: Database
     let container: Int64
 
-    // MARK: What the commit engine reads
+    // MARK: Queries of the commit engine
 
     func item(_ id: ItemID) throws -> ItemRecord? {
-        // One that this commit makes may be there already.
+        // A row of the present commit may exist already.
         let row = try fetchOne(
             """
             SELECT \(ItemRows.columns), (SELECT revision + 1 FROM containers WHERE number = ?1)
@@ -37,7 +37,7 @@ struct ContainerTables: ContainerState {
     }
 
     func liveChildCount(of parent: ItemID) throws -> Int {
-        // What has no id nobody could ever delete.
+        // A row without a valid id could never be deleted, so it is not counted.
         Int(
             try fetchOne(
                 """
@@ -76,13 +76,13 @@ struct ContainerTables: ContainerState {
     /// A part of the feed.
     struct Part {
         var items: [RemoteItem]
-        /// Whether rows were passed over that are damaged.
+        /// Whether damaged rows were skipped.
         var isIncomplete: Bool
         /// Where it ends; nil if it is not full.
         var last: (revision: Revision, id: DatabaseValue)?
     }
 
-    /// Items after `revision` (and, within it, after what has `id`), by revision and id.
+    /// Items after `revision` (and, within it, after the item `id`), by revision and id.
     /// - Parameter end: the container's last revision.
     func items(
         after revision: Revision, _ id: DatabaseValue?, upTo end: Revision, liveOnly: Bool, limit: Int
@@ -99,10 +99,10 @@ struct ContainerTables: ContainerState {
                     """),
             arguments: StatementArguments([container, revision.number] + (id.map { [$0] } ?? []) + [limit]))
         var part = Part(items: [], isIncomplete: false), last: (Revision, DatabaseValue)?, count = 0, bytes = 0
-        // The rest of a revision is not divided.
+        // The remaining items of a revision are not divided.
         while id != nil || bytes < Limits.maximumPageBytes, let row = try rows.next() {
             count += 1
-            // A revision that is no number comes after all that are.
+            // A revision that is not a number sorts after all numbers.
             if let number = row.number(2) { last = (Revision(number), row[0] as DatabaseValue) }
             guard let item = try remoteItem(row, upTo: end) else {
                 part.isIncomplete = true
@@ -125,7 +125,7 @@ struct ContainerTables: ContainerState {
         ).flatMap { try remoteItem($0) }
     }
 
-    /// Items that an index finds.
+    /// Items found through an index.
     func remoteItems(
         _ index: String, _ condition: String, _ arguments: [(any DatabaseValueConvertible)?]
     ) throws -> [RemoteItem] {
@@ -179,7 +179,7 @@ struct ContainerTables: ContainerState {
             .map { (Revision($0.number(0) ?? 0), try BlobCoding.outcomes($0.bytes(1) ?? [])) }
     }
 
-    /// Refuses a commit that is not later than the last one of its device.
+    /// Refuses a commit whose number is not greater than that of the device's last commit.
     func takeNumber(of request: CommitRequest) throws {
         guard let number = request.number else { return }
         let device = Bytes(request.device.bytes)
@@ -189,7 +189,7 @@ struct ContainerTables: ContainerState {
             "INSERT OR REPLACE INTO lastCommits VALUES (?,?,?,?)", [container, device, number, request.deviceName])
     }
 
-    /// Keeps an answer, and forgets the ones that are too old to be asked for again.
+    /// Keeps an answer, and drops answers that are too old to be requested again.
     /// - Parameter mark: of the revision, if this commit made it.
     func keep(
         _ outcomes: [CommitPlan.Outcome], at revision: Revision, mark: UInt64?, for request: RequestID
@@ -215,7 +215,7 @@ struct ContainerTables: ContainerState {
             .number(0).map { UInt64(bitPattern: $0) }
     }
 
-    // MARK: Statements; the first argument of a question is always the container
+    // MARK: Statements; the first argument of a query is always the container
 
     func fetchOne(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Row? {
         try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments([container] + arguments))

@@ -1,17 +1,17 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Small chunks of the database that turned out not to be what their ids say. They count as missing, so that whoever
-/// has one sends it again; a copy that is stored anew takes the damaged one's place.
+/// Small chunks in the database that turned out not to match their ids. They count as missing, so that a device that
+/// has one sends it again; the new copy replaces the damaged one.
 ///
-/// Known to this process only: the next one's first reader finds the damage again.
+/// Known to this process only: in the next process the first read detects the damage again.
 final class DamagedChunks: Sendable {
     private struct Name: Hashable {
         var account: Int64
         var id: ChunkID
     }
 
-    /// Damaged copies that are remembered (some 3 MiB). One that is forgotten is found again by its next reader.
+    /// Damaged copies that are remembered (some 3 MiB). The next read of a forgotten one detects it again.
     private static let capacity = 65_536
 
     private let names = Lock(Set<Name>())

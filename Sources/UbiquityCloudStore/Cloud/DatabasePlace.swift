@@ -2,18 +2,18 @@ import GRDB
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Which file a cloud's database is. A folder that somebody copied back has another one: its data is older than what
-/// devices know, though nothing in it says so.
+/// Identifies the file of a cloud's database. A folder that was copied back has another file: its data is older than
+/// the devices' knowledge, though nothing in it shows that.
 struct DatabasePlace: Equatable {
     private var device: Int64
     private var inode: Int64
-    /// When the file was made, in nanoseconds; nil where the file system does not keep it.
+    /// When the file was created, in nanoseconds; nil where the file system does not record it.
     private var birth: Int64?
 
     init(of path: String) throws {
         (device, inode, birth) = try describing("look at the cloud's database", at: path) { () throws(Errno) in
-            // By path only: to close another descriptor of the database would release all locks that SQLite holds on
-            // it in this process (POSIX), and another program's SQLite would then remove the log that is in use.
+            // By path only: closing another descriptor of the database would release all locks that SQLite holds on it
+            // in this process (POSIX). Another program's SQLite would then remove the log in use.
             let file = try FileDescriptor.open(path, .pathOnly)
             let status = try file.status()
             return (
@@ -32,10 +32,10 @@ struct DatabasePlace: Equatable {
         birth = try value("databaseBirth")
     }
 
-    /// Whether the database was another file when it was last open. Then, and the first time, it is written down.
+    /// Whether the database was another file when it was last open. Then, and the first time, the new identity is
+    /// stored.
     ///
-    /// Where the file's birth time is known, it decides: the number of the disk may change with each start of the
-    /// machine.
+    /// If the file's creation time is known, it decides: the disk's number may change at each start of the machine.
     func isNew(in db: Database) throws -> Bool {
         let known = try Self(db)
         guard known != self else { return false }

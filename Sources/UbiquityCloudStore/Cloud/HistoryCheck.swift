@@ -7,7 +7,7 @@ internal import UbiquityWire
 /// the copy may find its revision taken by another commit. The marks show that.
 enum HistoryCheck {
     case same
-    /// The device knows another incarnation; it has not heard yet.
+    /// The device knows another incarnation and has not read the present one yet.
     case otherIncarnation
     /// The device knows a commit that this history lacks: the data is an older copy.
     case replaced
@@ -34,7 +34,7 @@ enum HistoryCheck {
         remedy: "none needed: an older copy of the cloud's data was put back, and devices send what it lacks")
 }
 
-/// Ends a commit's transaction.
+/// Rolls back a commit's transaction.
 struct AnotherHistory: Error {
     var check: HistoryCheck
     var found: ContainerService.Found

@@ -1,9 +1,9 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Tells open streams of a container's new revisions.
+/// Announces a container's new revisions to open streams.
 ///
-/// A stream keeps the newest revision only: it is a hint, and a slow reader costs nothing.
+/// A stream keeps only the newest revision: it is a hint, and a slow reader costs nothing.
 final class NewsHub: Sendable {
     private struct State {
         var next: UInt64 = 0
@@ -43,7 +43,7 @@ final class NewsHub: Sendable {
         for source in state.withLock({ Array(($0.streams[container] ?? [:]).values) }) { source.yield(revision) }
     }
 
-    /// Ends the streams of a container: who listens looks anew where it stands.
+    /// Ends the streams of a container: the listeners connect again and read its state.
     func end(of container: Int64) {
         for source in state.withLock({ Array(($0.streams.removeValue(forKey: container) ?? [:]).values) }) {
             source.finish()

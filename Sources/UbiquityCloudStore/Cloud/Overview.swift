@@ -1,7 +1,7 @@
 package import UbiquityCore
 package import UbiquityWire
 
-/// What an account has, for people who look at it.
+/// An account's usage and containers, for the web pages.
 package struct AccountOverview: Hashable, Sendable {
     package var name: String
     package var usage: CloudUsage
@@ -14,24 +14,24 @@ package struct AccountOverview: Hashable, Sendable {
     }
 }
 
-/// Each count goes to `CloudLimits.countedRows` at most.
+/// Each count is limited to `CloudLimits.countedRows`.
 package struct ContainerOverview: Hashable, Sendable {
     package var name: ContainerID
     package var revision: Revision
-    /// That are not deleted.
+    /// Number of items that are not deleted.
     package var items: Int
-    /// In the trash, also of deleted folders.
+    /// Number of items in the trash, including those in deleted folders.
     package var deletedItems: Int
-    /// Of all items: current ones, earlier ones and conflicts.
+    /// Number of versions of all items: current, earlier and conflict versions.
     package var versions: Int
-    /// Items with versions that nobody has decided about.
+    /// Number of items with undecided conflict versions.
     package var conflictItems: Int
     package var devices: [Device]
 
-    /// One that has sent something.
+    /// A device that has committed changes.
     package struct Device: Hashable, Sendable {
         package var id: DeviceID
-        /// What it was called in its last commit; empty if it did not say.
+        /// The device name in its last commit; empty if it sent none.
         package var name: String
         package init(id: DeviceID, name: String) {
             self.id = id
@@ -83,9 +83,9 @@ package struct ItemPlace: Hashable, Sendable {
     }
 }
 
-/// A container as people look at it: what devices do not ask for.
+/// Queries of the web pages that devices do not make.
 package protocol ContainerBrowser: Sendable {
-    /// Items of a folder, by name, after one. Names stay where they are while others come and go.
+    /// Items of a folder, by name, after one. Paging by name is stable while other items change.
     func children(of folder: ItemID, after name: ItemName?, limit: Int) async throws -> ItemListing
     /// Items with conflicts, by id, after one.
     func itemsInConflict(after item: ItemID?, limit: Int) async throws -> ItemListing

@@ -1,17 +1,17 @@
 package import UbiquityCore
 package import UbiquityWire
 
-/// Decides what a commit does, for all devices and once. Pure: reads a state, gives a plan.
+/// Decides the effect of a commit, once for all devices. A pure function: it reads a state and returns a plan.
 ///
-/// The changes of a commit are applied together: a parent may stand after its child, two items may swap their names.
-/// So the work goes in phases over a working set, and each phase sees all changes with the phases before applied.
+/// The changes of a commit are applied together: a parent may come after its child, and two items may swap their names.
+/// So the engine works in phases over a working set. Each phase sees all changes with the earlier phases applied.
 package enum CommitEngine {
     /// - Parameters:
-    ///   - revision: the container's revision now; changed items get the next one.
+    ///   - revision: the container's present revision; changed items get the next one.
     ///   - now: the cloud's clock. Devices' times are clamped to it.
-    ///   - limit: what the plan may cost (`CloudLimits.workPerCommit`).
-    /// - Throws: `.invalid` if the request breaks a rule of form, `.tooLarge` beyond the limit or if an item would get
-    ///   too many conflicts, `PackageConflict`, and what `state` throws.
+    ///   - limit: the allowed cost of the plan (`CloudLimits.workPerCommit`).
+    /// - Throws: `.invalid` for a malformed request, `.tooLarge` beyond the limit or if an item would get too many
+    ///   conflicts, `PackageConflict`, and errors of `state`.
     package static func plan(
         _ request: CommitRequest, on state: any ContainerState, revision: Revision, now: Timestamp,
         work limit: Int = CloudLimits.workPerCommit

@@ -1,35 +1,36 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Contents that a device announced when it made a file, and has not sent. Only that device has them, and of one file it
-// has one content at a time: what it sends, or that it deletes the file, says that the announced one will not come.
+// Contents that a device announced when it created a file, and has not uploaded. Only that device has them, and it has
+// one content per file at a time. If it uploads another content or deletes the file, the announced content will never
+// come.
 extension CommitWork {
-    /// A creation is told again (its answer was lost) and its file was written since: the new content is judged when
-    /// it comes, as the announced one is not worth a conflict.
+    /// Whether a creation is repeated (its answer was lost) and its file was written since. The new content is judged
+    /// when it arrives; an announced one does not justify a conflict.
     func isRepeatedAnnouncement(_ content: ContentChange) -> Bool {
         content.manifest == nil && content.baseVersion == nil
     }
 
-    /// Whether this commit's device announced it and never sent it.
+    /// Whether this commit's device announced the version and never uploaded it.
     func isOwnAnnouncement(_ version: VersionRecord) -> Bool {
         !version.isAvailable && version.device == request.device
     }
 
-    /// Whether the device that announced the content has deleted the file and never sent it.
+    /// Whether the device that announced the content has deleted the file without uploading it.
     func isGivenUp(_ record: ItemRecord) throws -> Bool {
         guard !record.isLive, let id = record.version, let content = try version(id) else { return false }
         return !content.isAvailable && content.device == record.stamps.existence.device
     }
 
-    /// Takes away the conflict versions that this device announced and has no more.
+    /// Removes conflict versions that this device announced and no longer has.
     func dropOwnAnnouncedConflicts(of id: ItemID) throws {
         for announced in try conflicts(of: id) where isOwnAnnouncement(announced) { try dropConflict(announced) }
     }
 
-    /// An edit wins over the deletion by the very device that announced the content: the best of the edits takes the
-    /// place of what will not come.
-    /// - Returns: false if there is none, as of a file that another device only brought back or gave a name: nobody
-    ///   could ever read it.
+    /// Handles a deletion by the device that announced the content. Edits win over that deletion: the best of them
+    /// replaces the content that will not come.
+    /// - Returns: false if there is no edit, as for a file that another device only restored or renamed: it could never
+    ///   be read.
     func giveUpAnnouncements(of id: ItemID, _ change: ItemChange) throws -> Bool {
         try dropOwnAnnouncedConflicts(of: id)
         guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current)

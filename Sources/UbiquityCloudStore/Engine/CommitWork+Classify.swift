@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// First phase: which changes are about items the cloud knows, which create, and which it can do nothing with.
+// First phase: sorts the changes into those of known items, creations, and those that cannot be applied.
 extension CommitWork {
     func classifyChanges() throws {
         var creations: [ItemID: Int] = [:]
@@ -26,8 +26,8 @@ extension CommitWork {
         try dropMovesToUnknownParents()
     }
 
-    /// The item that a change is about. One whose row is damaged is as good as not there for who sends all of it; for
-    /// all else it is an error.
+    /// The changed item. An item with a damaged row counts as missing for a change that sends the complete item; for
+    /// any other change it is an error.
     private func known(_ change: ItemChange) throws -> ItemRecord? {
         do { return try record(change.id) } catch let error as UbiquityError where error.code == .damaged {
             guard change.baseRevision == .zero, case .put(let fields) = change.action, fields.place != nil else {
@@ -38,7 +38,7 @@ extension CommitWork {
         }
     }
 
-    /// Creates from the known parents downwards. What is not reached has a parent that nobody knows.
+    /// Creates items from the known parents downwards. An item that is not reached has an unknown parent.
     private func create(_ creations: [ItemID: Int]) throws {
         let ordered = creations.values.sorted()
         var waiting: [ItemID: [Int]] = [:]
@@ -67,8 +67,8 @@ extension CommitWork {
         }
     }
 
-    /// A creation whose content another item has: it became one with that in an earlier commit, whose answer the device
-    /// never got. It stays that, wherever the other item has gone since.
+    /// Whether another item has the creation's content: an earlier commit merged the creation into that item, and the
+    /// device never got the answer. The creation stays merged, wherever the other item was moved since.
     private func isMergedAlready(_ change: ItemChange, _ position: Int) throws -> Bool {
         guard case .put(var fields) = change.action, let content = fields.content,
             let known = try version(content.version), known.item != change.id, known.device == request.device,
@@ -124,7 +124,7 @@ extension CommitWork {
         if case .put(let fields) = request.changes[position].action { fields.place } else { nil }
     }
 
-    /// False if the cloud knows no such item; throws if it is no directory.
+    /// False if the cloud does not know the item; throws if it is not a directory.
     private func isDirectory(_ parent: ItemID) throws -> Bool {
         guard let record = try record(parent) else { return false }
         guard record.kind == .directory else { throw notADirectory(parent) }

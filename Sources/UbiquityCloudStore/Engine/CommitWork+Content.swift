@@ -1,19 +1,19 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// The contents of files. Nothing that was acknowledged is lost: a content that does not become the current one is kept
-// as history or as a conflict version.
+// Contents of files. No acknowledged content is lost: a content that does not become current is kept as history or as a
+// conflict version.
 extension CommitWork {
     enum ContentResult {
         /// It is the current version now.
         case isCurrent
-        /// The current version is it already, or is equal to it.
+        /// The current version is already this one, or equal to it.
         case isSame
         /// Another version is current.
         case isAside
     }
 
-    /// A version as this commit has it so far.
+    /// A version with the changes of this commit so far.
     func version(_ id: VersionID) throws -> VersionRecord? {
         guard !removedVersions.contains(id) else { return nil }
         if let known = versions[id] { return known }
@@ -29,7 +29,7 @@ extension CommitWork {
         changedVersionsOfItem[version.item, default: []].append(version.id)
     }
 
-    /// - Parameter name: which the same change gives the file, if it does: it is saved under that.
+    /// - Parameter name: the name that the same change gives the file, if any: the version is saved under it.
     private func make(
         _ content: ContentChange, _ change: ItemChange, item: ItemRecord, name: ItemName?, modifiedAt: Timestamp?
     ) -> VersionRecord {
@@ -59,8 +59,8 @@ extension CommitWork {
         UbiquityError(.invalid, "version \(version) exists already with other content or at another item")
     }
 
-    /// A content for an item that was there before.
-    /// - Parameter isRestored: whether it was put there because somebody wants it, whatever it was made from.
+    /// Applies a content to an existing item.
+    /// - Parameter isRestored: whether the user restored it deliberately, whatever its base.
     func applyContent(
         _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID, isRestored: Bool = false
     ) throws -> ContentResult {
@@ -87,17 +87,17 @@ extension CommitWork {
             return .isAside
         }
         if isNext || isLater {
-            // What was made from a version is not older than that, whatever times its author or a copying tool gave it:
-            // else a third device's edit of an older state, made before both, could win against it.
+            // A version is not older than its base, whatever times its author or a copying tool gave it. Otherwise a
+            // third device's edit of an older state, made before both, could win against it.
             new.modifiedAt = max(new.modifiedAt, current.modifiedAt)
         }
         try makeCurrent(new, insteadOf: current, as: isNext || isGivenUp ? .history : .conflict, change)
         return .isCurrent
     }
 
-    /// Whether it is what it was made from: programs save what they opened, changed or not, and that is no edit beside
-    /// another's. (Beside an own one, of which the device does not know that the cloud has taken it, it is the later.)
-    /// Not for what is deleted: there it may be a file made anew.
+    /// Whether the content equals its base: programs save a document they opened, changed or not, and that is no edit
+    /// beside another device's. (Beside an own version, whose acceptance the device does not know of, it is the later
+    /// one.) Not for a deleted item: there it may be a file made anew.
     private func isUnedited(
         _ content: ContentChange, of item: ItemRecord, beside current: VersionRecord
     ) throws -> Bool {
@@ -107,11 +107,11 @@ extension CommitWork {
         return base.item == item.id && base.manifest == manifest
     }
 
-    /// Whether of two versions, neither made from the other, this one wins.
+    /// Whether the new one of two versions wins, when neither was made from the other.
     ///
-    /// A device that conflicts with itself has lost, with the power, that the cloud took the current version. Of the
-    /// two the one counts that it made later by its clock. Times of files say nothing: one that is renamed over another
-    /// brings its own, and what the power loss left of a change has the time of the whole.
+    /// A device that conflicts with itself has forgotten, by a power loss, that the cloud accepted the current version.
+    /// Of the two, the one made later by the device's clock wins. File times do not tell: a file renamed over another
+    /// brings its own time, and a change half lost in the power loss has the time of the complete change.
     private func isLater(
         _ new: VersionRecord, _ change: ItemChange, than current: VersionRecord, of item: ItemRecord
     ) -> Bool {
@@ -120,8 +120,8 @@ extension CommitWork {
         return stamp(of: change, .content).time > known.time
     }
 
-    /// What is made from a version in conflict takes its place, whether it wins or loses itself: who edits on after a
-    /// lost conflict, as a program that keeps the file open, makes one more line of edits and not one with each save.
+    /// Retires the base if it is a conflict version, whether the new version wins or loses. So editing on from a losing
+    /// version, as with a program that keeps the file open, creates one conflict and not one per save.
     private func supersede(_ base: VersionID?, of id: ItemID) throws {
         guard let base = try base.flatMap(version), base.item == id, base.role == .conflict else { return }
         try retire(base)
@@ -131,14 +131,15 @@ extension CommitWork {
         }
     }
 
-    /// What was known of the current version is lost: nothing can be in conflict with it.
+    /// Replaces a current version whose record is lost: nothing can be in conflict with it.
     private func replaceLost(
         _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, _ item: ItemRecord
     ) throws -> ContentResult {
         guard content.manifest != nil, try version(content.version) == nil else { return .isAside }
         try revive(item.id, change)
         if let lost = item.version, lost != content.version {
-            // What has the same, or nothing that can be read, is of no use any more; the rest is an earlier version.
+            // A version with the same content, or an unreadable one, is dropped; otherwise it becomes an earlier
+            // version.
             let manifest = try state.manifest(ofUnreadable: lost)
             if manifest == nil || manifest == content.manifest { removedVersions.insert(lost) } else {
                 lostVersions.append(lost)
@@ -155,7 +156,7 @@ extension CommitWork {
         return .isCurrent
     }
 
-    /// The edit wins over a deletion.
+    /// Makes the edit win over a deletion.
     private func revive(_ id: ItemID, _ change: ItemChange) throws {
         try update(id) { draft in
             guard !draft.record.isLive else { return }
@@ -185,8 +186,9 @@ extension CommitWork {
         try resolveEqualConflicts(of: new.item)
     }
 
-    /// Keeps a version as a conflict, unless that edit is kept already. One that has come to the content of another in
-    /// conflict takes its place: somebody may have copied that over the file, and resolve it next, but not his choice.
+    /// Keeps the losing version as a conflict, unless that edit is kept already. If it has the content of another
+    /// conflict version, it replaces that one: a user may have copied that version over the file and resolve it next.
+    /// The user's choice must not be dropped.
     private func keepAside(_ loser: VersionRecord, beside winner: VersionRecord, _ change: ItemChange) throws {
         var loser = loser
         loser.ancestor = try commonAncestor(of: loser, and: winner)
@@ -206,8 +208,8 @@ extension CommitWork {
         try update(loser.item) { $0.record.stamps.content = stamp(of: change, .content) }
     }
 
-    /// The common ancestor of both versions. The ancestor that an earlier conflict has recorded counts, because the
-    /// versions between may be gone.
+    /// The common ancestor of both versions. The ancestor recorded by an earlier conflict counts, because the versions
+    /// between may be gone.
     private func commonAncestor(of loser: VersionRecord, and winner: VersionRecord) throws -> VersionID? {
         let others = Set(try bases(of: winner).map(\.id))
         for base in try bases(of: loser) {
@@ -234,11 +236,11 @@ extension CommitWork {
         version.role = .history
         version.supersededAt = now
         put(version)
-        // What was announced and never came is nothing to look back at.
+        // An announced content that never came is no history.
         if version.isAvailable { try update(version.item) { $0.record.hasHistory = true } }
     }
 
-    /// Unresolved conflict versions as this commit has them so far, in the order of their ids.
+    /// Unresolved conflict versions with the changes of this commit so far, in the order of their ids.
     func conflicts(of item: ItemID) throws -> [VersionRecord] {
         var found: [VersionID: VersionRecord] = [:]
         for stored in try state.conflicts(of: item) { found[stored.id] = try version(stored.id) }
@@ -246,16 +248,17 @@ extension CommitWork {
         return found.values.filter { $0.role == .conflict }.sorted { $0.id < $1.id }
     }
 
-    /// The same edit, made by several who did not know each other, is no conflict, also when that shows only later.
+    /// Resolves conflicts that are the same edit as the current version, made independently, also if that shows only
+    /// later.
     ///
-    /// A later edit that comes to the content of a version in conflict (somebody has copied it over the file) leaves
-    /// the conflict to be decided: that version was made from another base.
+    /// A later edit that reaches the content of a conflict version (by copying it over the file) leaves the conflict
+    /// undecided: that version has another base.
     private func resolveEqualConflicts(of id: ItemID) throws {
         guard let item = try record(id), item.conflictCount > 0, let currentID = item.version,
             let current = try version(currentID)
         else { return }
         var kept: [VersionRecord] = []
-        // Of equal ones the last that came is kept, as above.
+        // Of equal ones the last to arrive is kept, as above.
         for conflict in try conflicts(of: id).sorted(by: { ($0.savedAt, $0.id) > ($1.savedAt, $1.id) }) {
             if conflict.isSameEdit(as: current) || kept.contains(where: { $0.hasContent(of: conflict) }) {
                 try retire(conflict)
@@ -269,15 +272,16 @@ extension CommitWork {
         }
     }
 
-    // MARK: A version that the cloud knows already
+    // MARK: Known versions
 
-    /// The chunks of an announced version have arrived, or the version is told again.
+    /// Handles a version that the cloud knows: the chunks of an announced version have arrived, or the version is sent
+    /// again.
     private func complete(
         _ known: VersionRecord, _ content: ContentChange, _ change: ItemChange, _ item: ItemRecord
     ) throws -> ContentResult {
         guard known.item == item.id else { throw taken(known.id) }
         if known.id == item.version, change.baseRevision >= item.stamps.existence.revision {
-            // The sender knew of the deletion and puts the content there again.
+            // The sender knew of the deletion and restores the content.
             try revive(item.id, change)
         }
         let result = known.id == item.version ? ContentResult.isSame : .isAside
@@ -290,7 +294,7 @@ extension CommitWork {
         version.manifest = manifest
         version.size = content.size
         newManifests.append(manifest)
-        // What was replaced before it was there is kept from now on.
+        // A version replaced before its content arrived is kept from now on.
         if version.supersededAt != nil { version.supersededAt = now }
         put(version)
         try update(item.id) { draft in

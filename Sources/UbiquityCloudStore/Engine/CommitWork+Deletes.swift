@@ -1,7 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Fourth phase: deletions. An edit there wins over a deletion here, and a folder goes only when nothing is left in it.
+// Fourth phase: deletions. An edit on another device wins over a deletion, and a folder is deleted only when it is
+// empty.
 extension CommitWork {
     func applyDeletions() throws {
         var folders: Set<ItemID> = []
@@ -31,8 +32,8 @@ extension CommitWork {
         try deleteEmpty(folders, &remaining)
     }
 
-    /// Other names of a file whose content this commit's device announced, and now deletes without having sent it: only
-    /// that device had it, and what is left could never be read.
+    /// Deletes the other names of a file whose content this device announced, never uploaded and now deletes: only that
+    /// device had it, so the file could never be read.
     private func giveUpNames(of id: ItemID, _ remaining: inout [ItemID: Int]) throws -> Bool {
         guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current)
         else { return false }
@@ -40,8 +41,8 @@ extension CommitWork {
         return true
     }
 
-    /// Whether another device changed the content after what the deleting one knew, or has brought the item back from
-    /// an earlier deletion. Its own edits it knew; but one that met another's shows that it had not seen that,
+    /// Whether another device changed the content, or restored the item, after the state that the deleting device knew.
+    /// The deleting device knew its own edits. But if one of them met another device's edit, it had not seen that edit,
     /// whichever of the two won.
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) throws -> Bool {
         let stamps = record.stamps, isNews = stamps.content.revision > change.baseRevision
@@ -52,7 +53,7 @@ extension CommitWork {
             || stamps.existence.revision > change.baseRevision && stamps.existence.device != request.device
     }
 
-    /// The name that was removed, if the file takes this link's place: people look for it where it was.
+    /// The name that was removed, if the file moved to this link's place: users look for the link under the old name.
     private func nameGivenUp(for link: ItemRecord) throws -> Place? {
         guard let file = ItemID(bytes: link.linkTarget).flatMap({ drafts[$0] }), let before = file.original,
             before.isLive, file.record.parent == link.parent, file.record.name == link.name
@@ -60,7 +61,7 @@ extension CommitWork {
         return Place(parent: before.parent, name: before.name)
     }
 
-    /// How many live items each of the folders has with the other changes applied.
+    /// The number of live items in each of the folders, with the other changes applied.
     private func liveChildren(of folders: Set<ItemID>) throws -> [ItemID: Int] {
         var counts: [ItemID: Int] = [:]
         for id in folders { counts[id] = try state.liveChildCount(of: id) }
@@ -79,7 +80,7 @@ extension CommitWork {
         }
     }
 
-    /// From the innermost outwards: a folder that goes may leave the one around it empty.
+    /// Deletes from the innermost outwards: deleting a folder may leave its parent empty.
     private func deleteEmpty(_ folders: Set<ItemID>, _ remaining: inout [ItemID: Int]) throws {
         var empty = order.filter { folders.contains($0) && remaining[$0] == 0 }
         while let id = empty.popLast() {

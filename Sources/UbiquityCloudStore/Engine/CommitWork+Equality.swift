@@ -1,15 +1,15 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Whether what a commit creates is there already: the same document put into the container on two devices is one.
+// Detects creations of documents that exist already: the same document put into the container on two devices is one.
 extension CommitWork {
-    /// What this commit creates, by the folder that it says.
+    /// The items that this commit creates, by their folder.
     func childrenOfNew() -> [ItemID: [ItemRecord]] {
         Dictionary(grouping: order.compactMap { drafts[$0]?.record }.filter(\.isLive), by: \.parent)
     }
 
-    /// Whether names, kinds and contents are equal, of a folder all that is in it. A content that has not arrived is
-    /// equal to none.
+    /// Whether names, kinds and contents are equal, for a folder including everything in it. A content that has not
+    /// arrived equals none.
     func isEqual(_ new: ItemRecord, _ existing: ItemRecord, _ children: [ItemID: [ItemRecord]]) throws -> Bool {
         guard new.kind == existing.kind, existing.isLive else { return false }
         switch new.kind {
@@ -20,7 +20,7 @@ extension CommitWork {
         case .symlink: return new.linkTarget == existing.linkTarget
         case .directory:
             let inside = children[new.id] ?? []
-            // What this commit moves in has a life of its own.
+            // An existing item that this commit moves in prevents equality.
             guard inside.allSatisfy({ drafts[$0.id]?.original == nil }) else { return false }
             guard try state.liveChildCount(of: existing.id) == inside.count else { return false }
             return try inside.allSatisfy { child in
@@ -29,7 +29,7 @@ extension CommitWork {
                 else { return false }
                 return try isEqual(child, other, children)
             }
-        // What a link in a package leads to is new itself.
+        // The target of a link in a package is new itself.
         case .hardLink, .fifo, .socket, .characterDevice, .blockDevice: return false
         }
     }

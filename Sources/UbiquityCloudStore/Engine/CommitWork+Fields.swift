@@ -1,11 +1,11 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Second phase: everything but the place. Each group of fields is decided by itself.
+// Second phase: all fields but the place. Each group of fields is decided separately.
 extension CommitWork {
     func applyFields() throws {
         for (position, change) in request.changes.enumerated() where isApplied(position) {
-            // A new item has its fields already; its content waits until its name is settled.
+            // A new item has its fields already; its content waits until its name is decided.
             guard case .put(let fields) = change.action, drafts[change.id]?.original != nil else { continue }
             guard try checkRetarget(fields, of: change.id) else {
                 outcomes[position] = .unknownItem
@@ -15,7 +15,7 @@ extension CommitWork {
         }
     }
 
-    /// The change's fields but its place, on an item that was there before.
+    /// Applies the change's fields, except its place, to an existing item.
     func apply(_ fields: ChangedFields, _ change: ItemChange, to id: ItemID) throws {
         try update(id) { draft in
             if let mode = fields.mode, mode != draft.record.mode,
@@ -28,7 +28,7 @@ extension CommitWork {
             applyLinkTarget(fields, change, to: &draft)
         }
         guard let content = fields.content else { return try applyTimes(fields, change, to: id) }
-        // A content brings its own mtime; a content that lost leaves the winner's.
+        // A content brings its own mtime; if it loses, the winner's mtime stays.
         switch try applyContent(content, fields, change, to: id) {
         case .isCurrent: try takeTimes(fields, stamp(of: change, .times), to: id)
         case .isSame: try applyTimes(fields, change, to: id)
@@ -36,22 +36,22 @@ extension CommitWork {
         }
     }
 
-    /// The stamp that the fields get if the change holds; nil if what is there holds.
+    /// The stamp for the fields if the change wins; nil if the present value wins.
     ///
-    /// A change that knew the last one holds whatever the clocks say, and its stamp is not older than the one it
-    /// replaces: else a third device's change, made before both, could undo it.
+    /// A change that knew the last one wins whatever the clocks show, and its stamp is not older than the one it
+    /// replaces. Otherwise a third device's change, made before both, could undo it.
     func decide(_ change: ItemChange, _ stamp: FieldStamp, over current: FieldStamp) -> FieldStamp? {
         if change.baseRevision >= current.revision {
             var winner = stamp
             winner.time = max(stamp.time, current.time)
             return winner
         }
-        // Equal: the same device's change again. (An older one of the same device comes from an index that was not on
-        // the disk yet when the power went.)
+        // Equal stamps: the same device repeats its change. (An older one of the same device comes from an index that a
+        // power loss set back.)
         return stamp < current ? nil : stamp
     }
 
-    /// A symlink's text is its content: a new one brings a deleted symlink back.
+    /// A symlink's text is its content: a new text restores a deleted symlink.
     private func applyLinkTarget(_ fields: ChangedFields, _ change: ItemChange, to draft: inout ItemDraft) {
         guard let target = fields.linkTarget, target != draft.record.linkTarget,
             let winner = decide(change, stamp(of: change, .content), over: draft.record.stamps.content)
@@ -93,7 +93,7 @@ extension CommitWork {
 
     func applyXattrs(_ fields: ChangedFields, _ change: ItemChange, to record: inout ItemRecord) {
         guard !fields.xattrsSet.isEmpty || !fields.xattrsRemoved.isEmpty else { return }
-        // Looked up at once: a change may have thousands.
+        // Look all up at once: a change may have thousands.
         let times = Dictionary(fields.earlier.map { ($0.field, $0.time) }) { first, _ in first }
         var values = Dictionary(record.xattrs.map { ($0.name, $0.value) }) { first, _ in first }
         var bytes = record.xattrs.reduce(0) { $0 + $1.name.count + $1.value.count }
@@ -101,8 +101,8 @@ extension CommitWork {
             let stamp = stamp(at: times[.xattr(name)] ?? change.changedAt), known = values[name]
             guard known != value, isDecided(name, change, stamp, in: &record) else { return }
             let difference = Self.length(name, value) - Self.length(name, known)
-            // Two devices may together have set more than an item holds; then the later ones do not come in, and the
-            // result says so.
+            // Two devices together may have set more than an item can hold; then the later attributes are dropped, and
+            // the result shows that.
             guard value == nil || bytes + difference <= Limits.maximumXattrBytes else { return }
             values[name] = value
             bytes += difference
@@ -115,7 +115,7 @@ extension CommitWork {
 
     private static func length(_ name: [UInt8], _ value: [UInt8]?) -> Int { value.map { name.count + $0.count } ?? 0 }
 
-    /// Whether this change of an attribute is the one that counts.
+    /// Whether this change of an attribute wins.
     private func isDecided(
         _ name: [UInt8], _ change: ItemChange, _ stamp: FieldStamp, in record: inout ItemRecord
     ) -> Bool {
@@ -128,7 +128,8 @@ extension CommitWork {
         return true
     }
 
-    /// Stamps of removed attributes are kept, so that an older setting does not bring one back, but not without end.
+    /// Drops the oldest stamps of removed attributes beyond a limit. They are kept so that an older setting does not
+    /// restore the attribute.
     private func forgetOldRemovals(in record: inout ItemRecord) {
         let present = Set(record.xattrs.map(\.name))
         let removed = record.stamps.xattrs.filter { !present.contains($0.key) }

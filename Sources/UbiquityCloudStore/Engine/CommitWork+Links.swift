@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Hard links: names that are items of their own. What a live one leads to lives, so a deletion of it by a device that
-// did not know the name does not hold, as with an edit; and a link that is made or comes back brings it back.
+// Hard links: names that are items of their own. The target of a live link is live. So, as with an edit, a deletion of
+// the target by a device that did not know the link fails. A link that is created or restored also restores its target.
 extension CommitWork {
     private func target(of link: ItemRecord) -> ItemID? {
         guard link.kind == .hardLink, let id = ItemID(bytes: link.linkTarget) else { return nil }
@@ -11,7 +11,7 @@ extension CommitWork {
 
     private func canHaveLinks(_ record: ItemRecord) -> Bool { record.kind == .file || record.kind == .symlink }
 
-    /// New links to what neither the cloud nor this commit has.
+    /// Drops new links to items that neither the cloud nor this commit has.
     func dropLinksToUnknownItems() throws {
         for (position, change) in request.changes.enumerated() where change.kind == .hardLink && isApplied(position) {
             guard let draft = drafts[change.id], draft.original == nil, let id = target(of: draft.record) else {
@@ -26,10 +26,9 @@ extension CommitWork {
         }
     }
 
-    /// A known link may get another target by a change of its fields: the same rules hold as for a new link.
-    ///
-    /// - Returns: False if the target is unknown; nothing of the change is applied then.
-    /// - Throws: `.invalid` if the target is the link itself, another link, a folder or no item id.
+    /// Checks a change of a known link's target: the same rules apply as for a new link.
+    /// - Returns: false if the target is unknown; then no part of the change is applied.
+    /// - Throws: `.invalid` if the target is the link itself, another link, a folder or not an item id.
     func checkRetarget(_ fields: ChangedFields, of link: ItemID) throws -> Bool {
         guard let known = try record(link), known.kind == .hardLink, let target = fields.linkTarget,
             target != known.linkTarget
@@ -48,8 +47,8 @@ extension CommitWork {
         }
     }
 
-    /// A link that is made, comes back or gets another target brings back what it leads to. One whose item is
-    /// forgotten, or was given up by the only device that had its content, is deleted.
+    /// Restores the targets of links that are created, restored or retargeted. A link is deleted if its target was
+    /// purged, or given up by the only device that had its content.
     func bringBackLinked() throws {
         for id in order {
             guard let draft = drafts[id], draft.record.isLive,
@@ -72,17 +71,17 @@ extension CommitWork {
         }
     }
 
-    /// What this commit's links lead to, those of them that live with its changes applied.
+    /// The targets of this commit's links that are live with its changes applied.
     func linkedInCommit() -> Set<ItemID> {
         Set(drafts.values.lazy.filter(\.record.isLive).compactMap { self.target(of: $0.record) })
     }
 
-    /// Whether a link that this commit leaves alone leads to the item.
+    /// Whether a link outside this commit leads to the item.
     func hasOtherLinks(_ id: ItemID) throws -> Bool {
         try state.liveLinks(to: id).contains { drafts[$0] == nil }
     }
 
-    /// A new file has become one with another: so have its names.
+    /// Redirects links to the item into which their target was merged.
     func redirectLinks() throws {
         guard !mergedInto.isEmpty else { return }
         for id in order {

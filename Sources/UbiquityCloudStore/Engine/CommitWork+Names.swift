@@ -1,12 +1,12 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Last phase: two items cannot have one name. The item that this commit placed is the second.
+// Last phase: two items cannot have the same name. The item placed by this commit yields.
 extension CommitWork {
     func settleNames() throws {
         var slots = NameSlots(work: self)
-        // From the top downwards, because a folder that is merged takes its children along; and items that were there
-        // before first, because a new one can still become one with them.
+        // From the top downwards, because a merged folder takes its children along. Existing items come first, because
+        // a new one can still be merged into them.
         let waiting = order.enumerated().filter { drafts[$0.element]?.needsSlot == true && isLive($0.element) }
         let sorted = waiting.sorted { left, right in
             let (a, b) = (rank(left.element), rank(right.element))
@@ -17,7 +17,7 @@ extension CommitWork {
         try redirectLinks()
     }
 
-    /// What is deleted has no name to settle, but may come back: to a folder that there is.
+    /// Moves deleted items out of merged folders: they may be restored later, and then need an existing folder.
     private func takeDeletedAlong() throws {
         guard !mergedInto.isEmpty else { return }
         for id in order where drafts[id] != nil && !isLive(id) {
@@ -31,7 +31,7 @@ extension CommitWork {
 
     private func rank(_ id: ItemID) -> Int {
         guard let draft = drafts[id] else { return 0 }
-        // An item moved into a new folder waits for the folder's settling.
+        // An item moved into a new folder waits until the folder is placed.
         let depth = creationDepth[id] ?? creationDepth[draft.record.parent].map { $0 + 1 }
             ?? (isNew(draft.record.parent) ? 1 : 0)
         return depth * 2 + (draft.original == nil ? 1 : 0)
@@ -57,7 +57,7 @@ extension CommitWork {
         if isNew, try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
             return try merge(id, into: holder)
         }
-        // Of three documents of one name two may be equal: which came first must not tell.
+        // Two of three documents with one name may be equal: the order of arrival must not matter.
         let isEqual = { [self] (other: ItemID) in
             try isNew && draft.record.kind == .file && canMerge(draft.record, into: other, underDocuments: true)
         }
@@ -70,16 +70,16 @@ extension CommitWork {
         }
     }
 
-    /// A new file gets its content last: until here it could have become one with another.
+    /// Gives a new file its content last: until here it could have been merged.
     private func finish(_ id: ItemID) throws {
         if drafts[id]?.original == nil { try makeFirstContent(of: id) }
     }
 
-    /// Folders always become one. Under `Documents/` a person must find two documents, if they differ; elsewhere a name
-    /// is an identity to the app that made it, so two files are two versions of one.
+    /// Folders are always merged. Under `Documents/` a user must find two documents if they differ. Elsewhere a name is
+    /// an identity to the app that made it, so two files are two versions of one.
     private func canMerge(_ new: ItemRecord, into holder: ItemID, underDocuments: Bool) throws -> Bool {
         guard let existing = try record(holder), existing.kind == new.kind else { return false }
-        // A device that makes two has them side by side.
+        // A device that creates two of them keeps them side by side.
         guard new.kind == .directory || !isNew(holder) else { return false }
         return switch new.kind {
         case .directory: try !isPackage(new.id) || isWhole(new.id) && isEqual(new, existing, childrenOfNew())
@@ -97,21 +97,20 @@ extension CommitWork {
         outcomes[position] = .merged(into: holder)
         fields.place = nil
         fields.content?.baseVersion = nil
-        // What is only announced does not take the place of a content that is here: it is judged when it comes, which
-        // may be never.
+        // An announced content does not replace an existing one: it is judged when it arrives, which may be never.
         if fields.content?.manifest == nil { fields.content = nil }
         var change = request.changes[position]
         change.baseRevision = .zero
         try apply(fields, change, to: holder)
     }
 
-    /// Where a folder lies: how deep, and whether it is `Documents`, or in it, directly below the top folder.
+    /// A folder's depth, and whether it is `Documents` directly below the top folder, or in it.
     private func ancestry(of folder: ItemID) throws -> Ancestry {
         if let known = ancestries[folder] { return known }
         guard folder != .root, let record = try record(folder) else {
             return Ancestry(depth: 0, isUnderDocuments: false)
         }
-        // From here up to the first folder that is known; each is walked over once in a commit.
+        // From here up to the first known folder; each folder is walked once per commit.
         var path: [ItemRecord] = [record], above: Ancestry?
         while let last = path.last, last.parent != .root, path.count <= Limits.maximumDepth {
             let parent = mergedInto[last.parent] ?? last.parent
@@ -131,16 +130,16 @@ extension CommitWork {
 }
 
 struct Ancestry {
-    /// Folders from the top one (not counted) to this one.
+    /// Number of folders from the top one (not counted) to this one.
     let depth: Int
     let isUnderDocuments: Bool
 }
 
-/// Who has which name, with the commit's changes applied.
+/// The holders of names, with the commit's changes applied.
 struct NameSlots {
     private let work: CommitWork
     private var holders: [Place: ItemID] = [:]
-    /// The number to try next for a name that was taken: else a thousand equal names would try a million times.
+    /// The number to try next for a taken name: otherwise a thousand equal names would need a million tries.
     private var nextNumber: [Place: Int] = [:]
 
     init(work: CommitWork) { self.work = work }
@@ -150,8 +149,8 @@ struct NameSlots {
     func holder(of place: Place) throws -> ItemID? {
         if let holder = holders[place] { return holder }
         guard let stored = try work.state.liveChild(of: place.parent, named: place.name) else { return nil }
-        // An item of this commit is where the commit puts it: it has moved away, is gone, or waits for its turn. Or it
-        // stays there, as what another has become one with does.
+        // An item of this commit counts where the commit places it: it has moved away, is deleted, or waits for its
+        // turn. Or it stays, as an item does into which another was merged.
         guard let draft = work.drafts[stored] else { return stored }
         return draft.record.isLive && !draft.needsSlot ? stored : nil
     }
@@ -161,10 +160,11 @@ struct NameSlots {
         case takenByEqual(ItemID)
     }
 
-    /// "name 2.ext", or 3, 4 … if that is taken too; or the first of those who have these names that is `isEqual`.
+    /// A free slot: "name 2.ext", or 3, 4 … if that is taken too; or the first holder of such a name for which
+    /// `isEqual` is true.
     ///
-    /// The first `CloudLimits.comparedNames` are looked at one by one. Beyond, a free number is found in few steps; it
-    /// follows one that is taken, but there may be a smaller one.
+    /// The first `CloudLimits.comparedNames` are compared one by one. Beyond that, a free number is found in few steps.
+    /// It follows a taken one, but a smaller free number may exist.
     mutating func slot(near place: Place, orWhere isEqual: (ItemID) throws -> Bool) throws -> Slot {
         var number = nextNumber[place] ?? 2
         let last = number + CloudLimits.comparedNames
@@ -181,7 +181,7 @@ struct NameSlots {
         Place(parent: place.parent, name: place.name.numbered(number))
     }
 
-    /// - Parameter taken: a number that is.
+    /// - Parameter taken: a number that is taken.
     private func freeNumber(near place: Place, after taken: Int) throws -> Int {
         var taken = taken, step = 1
         while try holder(of: numbered(place, taken + step)) != nil {

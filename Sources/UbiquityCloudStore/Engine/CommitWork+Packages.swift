@@ -1,14 +1,14 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Packages: folders that are one document. Which folders are that, the devices know; a commit names those that it is
-// about, and their folders' records tell when and by whom they were changed last.
+// Packages: folders that are one document. The devices know which folders are packages. A commit names the ones it
+// concerns, and their folder records show the last change and its device.
 extension CommitWork {
-    /// Of two devices that changed one package without knowing of each other the second is refused: it decides about
-    /// the whole with both states at hand, and commits what stands and what is kept.
+    /// Throws `PackageConflict` for the second of two devices that changed one package independently. That device then
+    /// decides about the whole package with both states at hand, and commits the state to use and the state to keep.
     func checkPackages() throws {
         for package in request.packages {
-            // What this commit creates has no state before.
+            // A package that this commit creates has no earlier state.
             guard let base = package.base, let record = try state.item(package.id), record.kind == .directory else {
                 continue
             }
@@ -21,7 +21,7 @@ extension CommitWork {
         }
     }
 
-    /// Of what lies in the package, or of its deletion.
+    /// The last change of the package's contents, or its deletion.
     private static func lastChange(of record: ItemRecord) -> FieldStamp {
         let stamps = record.stamps
         return stamps.existence.revision > stamps.content.revision ? stamps.existence : stamps.content
@@ -31,14 +31,14 @@ extension CommitWork {
         FieldStamp(revision: revision.next, time: corrected(package.changedAt), device: request.device)
     }
 
-    /// Whether the item is a package that this commit tells of: one that is new is never made one with another of its
-    /// name, as that would mix their members.
+    /// Whether the item is a package that this commit names. A new package is never merged with another of its name,
+    /// because that would mix their members.
     func isPackage(_ id: ItemID) -> Bool { request.packages.contains { $0.id == id } }
 
-    /// Whether all of the package is in this commit: one of many parts has no base.
+    /// Whether this commit has the complete package: one sent in several parts has no base.
     func isWhole(_ package: ItemID) -> Bool { request.packages.contains { $0.id == package && $0.base != nil } }
 
-    /// Writes down that the packages were changed, and keeps the states that have lost.
+    /// Records the change of the packages, and keeps the losing states.
     func notePackages() throws {
         for package in request.packages {
             guard let record = try record(package.id), record.kind == .directory, record.isLive else { continue }
@@ -56,7 +56,7 @@ extension CommitWork {
             try !conflicts(of: record.id).contains(where: { $0.manifest == lost.manifest })
         else { return }
         newManifests.append(lost.manifest)
-        // Of another device's state the time came from here (`PackageConflict`).
+        // The cloud itself sent the time of another device's state (`PackageConflict`).
         let modifiedAt = lost.device == request.device ? corrected(lost.modifiedAt) : min(lost.modifiedAt, now)
         put(
             VersionRecord(

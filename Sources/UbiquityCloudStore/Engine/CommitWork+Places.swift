@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Third phase: names and parents of items that were there before. Then the folders that must come back.
+// Third phase: names and parents of existing items. Then the folders that must be restored.
 extension CommitWork {
     func applyPlaces() throws {
         var movedFolders: [ItemID] = []
@@ -22,10 +22,10 @@ extension CommitWork {
         try undoCycles(movedFolders)
     }
 
-    /// A folder cannot come to lie in itself: of two moves that do that together, the one that came later is undone.
+    /// Prevents a folder from being moved into itself: of two moves that together cause that, the later one is undone.
     ///
-    /// Undoing one can close another circle, which leads through it, so that is looked for until there is none. With
-    /// all undone the tree is the old one, which has none.
+    /// Undoing one move can close another circle through it, so the search continues until there is none. With all
+    /// moves undone the tree is the old one, which has no circle.
     private func undoCycles(_ moved: [ItemID]) throws {
         let places = Dictionary(moved.enumerated().map { ($1, $0) }) { first, _ in first }
         var undone = Set<ItemID>(), circles = try circles(through: moved)
@@ -48,7 +48,7 @@ extension CommitWork {
         }
     }
 
-    /// The circles that some of the folders lie in or lead to; each is found once.
+    /// The circles that contain some of the folders or lie above them; each is found once.
     private func circles(through folders: [ItemID]) throws -> [[ItemID]] {
         var seen = Set<ItemID>(), circles = [[ItemID]]()
         for folder in folders {
@@ -57,13 +57,13 @@ extension CommitWork {
                 path.append(next)
                 next = record.parent
             }
-            // Met before: on this way, or on an earlier one, which has told of its circle.
+            // Seen before: on this path, or on an earlier one, which has reported its circle.
             if let start = path.firstIndex(of: next) { circles.append(Array(path[start...])) }
         }
         return circles
     }
 
-    /// The circle that the folder lies in itself; nil if it does not.
+    /// The circle that contains the folder; nil if there is none.
     private func circle(through id: ItemID) throws -> [ItemID]? {
         var circle = [id], seen: Set<ItemID> = [id]
         var parent = try record(id)?.parent
@@ -79,7 +79,7 @@ extension CommitWork {
 
     func liesInItself(_ id: ItemID) throws -> Bool { try circle(through: id) != nil }
 
-    /// What is placed in a deleted folder, or comes back in one, brings the folder back, and those above it.
+    /// Restores the deleted parents of items that are placed or restored in them, up to the top.
     func bringBackParents() throws {
         for id in order {
             guard let draft = drafts[id], draft.needsSlot, draft.record.isLive else { continue }

@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// What people decide about versions, and what they take back out of the trash. A decision about something that is gone
-// or decided already is none: two devices may ask for the same.
+// The user's decisions about versions, and restores from the trash. A decision about a missing or decided version has
+// no effect: two devices may send the same one.
 extension CommitWork {
     func applyVersionActions() throws {
         for (position, change) in request.changes.enumerated() where isApplied(position) {
@@ -39,19 +39,19 @@ extension CommitWork {
         }
         try update(version.item) { draft in
             draft.record.hasHistory = others.contains { !removedVersions.contains($0) }
-            // If nothing of the record differs, devices show the versions all the same.
+            // Even if no field of the record differs, devices must show the versions.
             draft.isTouched = true
         }
     }
 
-    /// The old content as a new version: the one decided about stays what it is, and who has edited since has not lost.
+    /// Makes the old content a new version. The restored version stays unchanged, and edits since do not lose.
     private func restore(_ known: VersionRecord, as new: VersionID, base: VersionID?, _ change: ItemChange) throws {
-        // A package's state is put back by a device, as changes of its members.
+        // A device restores a package's state, by changes of its members.
         guard let manifest = known.manifest, try record(known.item)?.kind == .file else { return }
         var fields = ChangedFields(modifiedAt: change.changedAt)
         let content = ContentChange(version: new, baseVersion: base, size: known.size, manifest: manifest)
         fields.content = content
-        // First, for the new version may lose itself: then it is what is in conflict, and not kept already.
+        // Resolve first: the new version may lose itself, and must then be the conflict, not count as kept already.
         try resolve(known.id)
         if try applyContent(content, fields, change, to: change.id, isRestored: true) == .isCurrent {
             try takeTimes(fields, stamp(of: change), to: change.id)
@@ -76,7 +76,7 @@ extension CommitWork {
             }
             if place != nil { placed.append(change) }
         }
-        // Once all are placed: what comes back together may have lain the other way round.
+        // After all are placed: items restored together may have been nested the other way round.
         for change in placed {
             guard let parent = try record(change.id).flatMap({ try record($0.parent) }), parent.kind == .directory
             else { throw UbiquityError(.notFound, "the folder to restore to is not there") }

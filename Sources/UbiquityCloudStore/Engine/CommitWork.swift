@@ -3,50 +3,50 @@ internal import UbiquityWire
 
 /// An item in the working set of a commit.
 struct ItemDraft {
-    /// As it was before; nil for an item this commit creates.
+    /// The item before the commit; nil for an item this commit creates.
     let original: ItemRecord?
     var record: ItemRecord
-    /// It has come to its place by this commit (made, moved, brought back), so its name may be taken there.
+    /// Whether this commit brought it to its place (created, moved, restored), so that its name may be taken there.
     var needsSlot = false
-    /// Its current version changed in a way that devices see, though the record itself did not.
+    /// Whether its current version changed in a way that devices see, though the record itself did not.
     var isTouched = false
 
     var isChanged: Bool { isTouched || record != original }
 }
 
-/// The working set of a commit: the items and versions it touches, over the state as it was.
+/// The working set of a commit: the items and versions it touches, over the state before the commit.
 final class CommitWork {
     let request: CommitRequest
     let state: any ContainerState
     let now: Timestamp
-    /// The container's revision before.
+    /// The container's revision before the commit.
     let revision: Revision
 
-    /// Only what this commit creates, changes or brings back. In no order; `order` has that.
+    /// Only items that this commit creates, changes or restores. Unordered; `order` has the order.
     var drafts: [ItemID: ItemDraft] = [:]
-    /// The ids of `drafts` in the order in which they came, so that every run decides alike.
+    /// The ids of `drafts` in the order of insertion, so that every run decides alike.
     var order: [ItemID] = []
-    /// Where in the request an item's change stands.
+    /// By item: the position of its change in the request.
     var positions: [ItemID: Int] = [:]
     /// By position in the request.
     var outcomes: [CommitPlan.Outcome]
-    /// Items that this commit creates in the place of rows that are damaged.
+    /// Items that this commit creates in place of damaged rows.
     var damaged = Set<ItemID>()
-    /// Versions that this commit looked at or made.
+    /// Versions that this commit read or made.
     var versions: [VersionID: VersionRecord] = [:]
     /// Those of `versions` that it changed or made, in order.
     var changedVersions: [VersionID] = []
     var isChangedVersion: Set<VersionID> = []
     var changedVersionsOfItem: [ItemID: [VersionID]] = [:]
-    /// Versions that go away.
+    /// Versions to remove.
     var removedVersions: Set<VersionID> = []
     var lostVersions: [VersionID] = []
     var newManifests: [Manifest] = []
-    /// New folders that became one with an existing one, and other items that did.
+    /// By merged item: the item into which it was merged.
     var mergedInto: [ItemID: ItemID] = [:]
-    /// What was found about folders; places do not change any more when it is filled.
+    /// Cached ancestry of folders; places no longer change when it is filled.
     var ancestries: [ItemID: Ancestry] = [:]
-    /// How many new directories stand above an item whose parent this commit creates.
+    /// By new item: the number of new directories above it.
     var creationDepth: [ItemID: Int] = [:]
 
     init(_ request: CommitRequest, state: any ContainerState, revision: Revision, now: Timestamp) {
@@ -57,7 +57,7 @@ final class CommitWork {
         outcomes = request.changes.map { .applied($0.id) }
     }
 
-    /// The stamp of what a change does: to a field, if one is given, else to the item.
+    /// The stamp of a change: of one field's time if given, else of the item's.
     func stamp(of change: ItemChange, _ field: FieldTime.Field? = nil) -> FieldStamp {
         stamp(at: field.map(change.time(of:)) ?? change.changedAt)
     }
@@ -67,8 +67,8 @@ final class CommitWork {
         FieldStamp(revision: revision.next, time: corrected(time), device: request.device)
     }
 
-    /// A device's time by our clock. A clock that is off by more than a request's delay neither wins nor loses by that;
-    /// and nothing was done later than now.
+    /// A device's time converted to the cloud's clock. A clock that is off by more than a request's delay must not
+    /// decide conflicts, and no change is later than now.
     func corrected(_ time: Timestamp) -> Timestamp {
         guard let sentAt = request.sentAt else { return min(time, now) }
         let (error, isTooLarge) = now.nanoseconds.subtractingReportingOverflow(sentAt.nanoseconds)
@@ -78,7 +78,7 @@ final class CommitWork {
         return min(Timestamp(nanoseconds: sum), now)
     }
 
-    /// The item as this commit has it so far.
+    /// The item with the changes of this commit so far.
     func record(_ id: ItemID) throws -> ItemRecord? {
         if let draft = drafts[id] { return draft.record }
         return try state.item(id) ?? (id == .root ? .root : nil)
@@ -88,7 +88,7 @@ final class CommitWork {
         if drafts.updateValue(draft, forKey: draft.record.id) == nil { order.append(draft.record.id) }
     }
 
-    /// Takes an item of the state into the working set.
+    /// Adds an item of the state to the working set.
     func load(_ id: ItemID) throws {
         guard drafts[id] == nil, let record = try record(id) else { return }
         addDraft(ItemDraft(original: record, record: record))
@@ -107,8 +107,8 @@ final class CommitWork {
         if case .applied = outcomes[position] { true } else { false }
     }
 
-    /// Refuses what would add a conflict to an item that has as many as may be. Nothing that was taken before is given
-    /// up for it: the refused content stays on its device, which sends it when some are decided.
+    /// Throws if the commit would add a conflict to an item that has the maximum. No earlier conflict is dropped for
+    /// it: the refused content stays on its device, which uploads it when some are decided.
     func checkConflicts() throws {
         for id in order {
             guard let draft = drafts[id], draft.record.conflictCount > CloudLimits.conflictsPerItem,
@@ -122,7 +122,7 @@ final class CommitWork {
         }
     }
 
-    /// The plan of everything that differs from before. Items without a difference keep their revision.
+    /// The plan of all differences from before. Items without a difference keep their revision.
     func plan() -> CommitPlan {
         var plan = CommitPlan(revision: revision, newManifests: newManifests, outcomes: outcomes)
         for id in order {

@@ -1,17 +1,17 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// A state that counts the questions to it and refuses to go on beyond a limit, because all other commits wait while
-/// one is planned. It remembers items: a commit asks for the same folders again and again.
+/// A state that counts its queries and throws beyond a limit, because all other commits wait while one is planned. It
+/// caches items: a commit reads the same folders again and again.
 final class MeteredState: ContainerState {
     private let base: any ContainerState
     private let limit: Int
     private var spent = 0
     private var items: [ItemID: ItemRecord?] = [:]
 
-    /// Rows of a long answer that cost as much as a question.
+    /// Rows of a long answer that cost as much as a query.
     private static let rowsPerQuestion = 32
-    /// Chunks of a manifest that do.
+    /// Chunks of a manifest that cost as much as a query.
     private static let chunksPerQuestion = 256
 
     init(_ base: any ContainerState, limit: Int) {

@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// How lists stand in blob columns. Numbers are big-endian.
+/// The encoding of lists in blob columns. Numbers are big-endian.
 enum BlobCoding {
     // MARK: Manifests: for each chunk its id (32 bytes) and its length (4 bytes)
 

@@ -1,7 +1,7 @@
 package import UbiquityCore
 
-/// When a group of an item's fields last changed, and by whom. Of two changes that did not know each other the one with
-/// the later stamp holds.
+/// When a group of an item's fields last changed, and on which device. Of two independent changes the one with the
+/// later stamp wins.
 package struct FieldStamp: Hashable, Sendable, Comparable {
     /// The commit that changed the fields.
     package var revision: Revision
@@ -26,11 +26,11 @@ package struct ItemStamps: Hashable, Sendable {
     package var mode: FieldStamp
     /// Creation and modification time.
     package var times: FieldStamp
-    /// The current version, the conflict versions and a symlink's text; of a package's folder, what lies in it.
+    /// The current version, the conflict versions and a symlink's text; for a package's folder, its contents.
     package var content: FieldStamp
     /// Deleted or not.
     package var existence: FieldStamp
-    /// By attribute name; also of attributes that were removed.
+    /// By attribute name; includes removed attributes.
     package var xattrs: [[UInt8]: FieldStamp]
 
     package init(_ first: FieldStamp) {
@@ -43,13 +43,13 @@ package struct ItemStamps: Hashable, Sendable {
     }
 }
 
-/// An item as the cloud stores it. What devices see of it is a `RemoteItem`, made of this and its current version.
+/// An item as the cloud stores it. Devices see a `RemoteItem`, made from this record and its current version.
 package struct ItemRecord: Hashable, Sendable {
     package var id: ItemID
     package var kind: ItemKind
-    /// The last commit that changed it; its place in the change feed.
+    /// The last commit that changed it; its position in the change feed.
     package var revision: Revision
-    /// The cloud's time of the deletion; nil while the item lives.
+    /// The cloud's time of the deletion; nil while the item is live.
     package var deletedAt: Timestamp?
     package var parent: ItemID
     package var name: ItemName
@@ -63,20 +63,20 @@ package struct ItemRecord: Hashable, Sendable {
     package var version: VersionID?
     /// The size of the current version in bytes.
     package var size: Int64 = 0
-    /// Unresolved conflict versions, and their bytes.
+    /// Number of unresolved conflict versions, and their bytes.
     package var conflictCount = 0
     package var conflictBytes: Int64 = 0
-    /// Whether there may be earlier versions. (It stays after the last one has gone, until the upkeep looks.)
+    /// Whether there may be earlier versions. (It stays set after the last one is gone, until the upkeep checks.)
     package var hasHistory = false
     package var stamps: ItemStamps
 
     package var isLive: Bool { deletedAt == nil }
 
-    /// What the item counts in the account's usage: what a person sees. Trash and history are the cloud's own affair,
-    /// they go away by themselves.
+    /// The item's share of the account's usage: the data that the user sees. Trash and history do not count; they
+    /// expire by themselves.
     package var usedBytes: Int64 { isLive ? size + conflictBytes : 0 }
 
-    /// The top folder, which is there without ever being made. It is stored once somebody changed its mode or
+    /// The top folder, which exists without being created. It is stored after the first change of its mode or
     /// attributes.
     package static var root: ItemRecord {
         ItemRecord(
@@ -100,13 +100,14 @@ package struct ItemRecord: Hashable, Sendable {
         self.stamps = stamps
     }
 
+    /// The content to report if the record of the file's version is lost: devices see that there is one, and a device
+    /// that has it can upload it again.
+    private var lostContent: RemoteContent? { version.map { .lost($0, size: size) } }
+
     /// The item as devices see it.
     /// - Parameters:
     ///   - version: the record of the current version, for a file.
     ///   - conflicts: the unresolved conflict versions, in the order of their ids.
-    /// Of a file whose version's record is gone: devices see that there is one, and who has it can send it again.
-    private var lostContent: RemoteContent? { version.map { .lost($0, size: size) } }
-
     package func remoteItem(_ version: VersionRecord?, conflicts: [VersionRecord]) -> RemoteItem {
         RemoteItem(
             id: id, kind: kind, revision: revision, isDeleted: !isLive, parent: parent, name: name, mode: mode,

@@ -1,10 +1,10 @@
-/// How long a cloud keeps what nobody sees any more. An unresolved conflict is always kept.
+/// How long a cloud keeps deleted items and old versions. An unresolved conflict is always kept.
 package struct KeepingRules: Hashable, Sendable {
     /// Deleted items, in seconds since the deletion.
     package var trashSeconds: Double
     /// Earlier versions and resolved conflicts, in seconds since they were replaced or resolved.
     package var historySeconds: Double
-    /// Of those, at most that many of one item: beyond, the ones that were replaced first go.
+    /// Largest number of these versions per item: beyond that, those replaced first are dropped.
     package var versionsPerItem: Int
 
     package static let standard = KeepingRules(

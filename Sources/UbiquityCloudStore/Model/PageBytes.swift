@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// Estimates of the bytes that items take in a page: a fixed part for numbers and ids, and every text and list.
+// Estimates of the bytes that items take in a page: a fixed part for numbers and ids, and all texts and lists.
 
 extension RemoteItem {
     private static let fixed = 128
@@ -18,7 +18,7 @@ extension RemoteContent {
 }
 
 extension ItemRecord {
-    /// Bytes of a conflict version with names of a common length. Its record is not read for the estimate.
+    /// Bytes of a conflict version with names of usual length. Its record is not read for the estimate.
     private static let conflict = 256
 
     var pageBytes: Int {

@@ -5,11 +5,11 @@ package struct VersionRecord: Hashable, Sendable {
     /// The numbers are stored and never change.
     package enum Role: Int64, Hashable, Sendable {
         case current = 1
-        /// Replaced by a version made from it (or a conflict that is resolved); kept for a while.
+        /// Replaced by a version made from it (or by resolving a conflict); kept for a while.
         case history = 2
-        /// Lost against another version made from the same base; kept until it is resolved.
+        /// It lost against another version made from the same base; kept until it is resolved.
         case conflict = 3
-        /// A conflict that somebody has decided; kept like history.
+        /// A decided conflict; kept like history.
         case resolved = 4
     }
 
@@ -18,7 +18,7 @@ package struct VersionRecord: Hashable, Sendable {
     package var role: Role
     /// Size in bytes.
     package var size: Int64
-    /// The file's mtime by the cloud's clock, not after the commit and not before the version it replaced: decides
+    /// The file's mtime by the cloud's clock, not after the commit and not before the version it replaced. It decides
     /// conflicts.
     package var modifiedAt: Timestamp
     package var device: DeviceID
@@ -30,7 +30,7 @@ package struct VersionRecord: Hashable, Sendable {
     package var manifest: Manifest?
     /// The cloud's time of the commit that brought it.
     package var savedAt: Timestamp
-    /// Since when it is history or resolved; nil for others.
+    /// When it became history or resolved; nil for others.
     package var supersededAt: Timestamp?
     /// The common ancestor of a conflict and the current version. It is kept for as long as the conflict is open.
     package var ancestor: VersionID?
@@ -56,16 +56,16 @@ package struct VersionRecord: Hashable, Sendable {
 
     package var isAvailable: Bool { manifest != nil }
 
-    /// Of two versions made from one base the newer wins; equal times are decided by the ids, which all clouds and
+    /// Of two versions made from one base the newer wins. Equal times are decided by the ids, which all clouds and
     /// devices compare alike.
     package func wins(over other: VersionRecord) -> Bool {
         (modifiedAt, id) > (other.modifiedAt, other.id)
     }
 
-    /// Whether both are there and have the same chunks.
+    /// Whether both are stored and have the same chunks.
     package func hasContent(of other: VersionRecord) -> Bool { manifest != nil && manifest == other.manifest }
 
-    /// Whether both come from one base by the same edit, whoever made it.
+    /// Whether both come from one base by the same edit, whichever device made it.
     package func isSameEdit(as other: VersionRecord) -> Bool {
         hasContent(of: other) && baseVersion == other.baseVersion
     }
