@@ -33,32 +33,32 @@ package struct Planner {
     private let reader: IndexReader
     private let prepared: [ItemKey: PreparedContent]
     private let limit: Int
-    /// Whether a change goes with others of its own, and so not with these.
+    /// Whether a change is sent with another group, and so not with this one.
     private let isOwned: (ItemRow) throws -> Bool
-    /// Whether a change waits for such a one: a folder's deletion for that of what was moved out of it.
+    /// Whether a change waits for such a change. Example: a folder's deletion waits for an item moved out of it.
     private let isAwaited: (_ other: ItemRow, _ row: ItemRow) -> Bool
-    /// Whether the cloud has refused a change: it goes when its own time has come, and not along with others.
+    /// Whether the cloud has refused a change. It is sent when its own retry is due, and not along with others.
     private let isRefused: (ItemRow) -> Bool
     private let deletionsUpTo: Int64
-    /// Whether a folder's deletion takes along what was moved out of the folder.
+    /// Whether a folder's deletion takes along the items moved out of the folder.
     private let completesDeletions: Bool
     private var decisions = PlannerDecisions()
-    /// How many rows are being added, each for the sake of the one before; and how many stood for themselves.
+    /// The depth of nested additions, and the number of additions at the top level.
     private var depth = 0, units = 0
     package private(set) var group: [PlannedChange] = []
-    /// Deleted rows that the cloud never had: they go without a word.
+    /// Deleted rows that the cloud never had. They are removed without a commit.
     package private(set) var forgettable: [ItemRow] = []
-    /// Rows whose changes took each other back: they are clean without a word.
+    /// Rows whose changes cancel each other. They become clean without a commit.
     package private(set) var unchanged: [ItemRow] = []
 
     /// - Parameters:
-    ///   - limit: changes in the group, but for the ones that a change cannot go without.
-    ///   - deletionsUpTo: Deletions with a later place in the order of changes wait, and so does what cannot go
-    ///     without them.
-    ///   - completesDeletions: Whether a folder's deletion takes along what was moved out of the folder.
-    ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
-    ///   - isAwaited: Whether a row's change waits for such a one of another.
-    ///   - isRefused: Whether the cloud has refused it: what brings it into being is not taken along with others.
+    ///   - limit: changes in the group. Changes that others depend on may exceed it.
+    ///   - deletionsUpTo: deletions after this position in the order of changes wait, and so do changes that depend on
+    ///     them.
+    ///   - completesDeletions: whether a folder's deletion takes along the items moved out of the folder.
+    ///   - isOwned: changes that are not taken along. Changes that depend on them wait until they are sent.
+    ///   - isAwaited: whether a row's change waits for such a change of another row.
+    ///   - isRefused: whether the cloud has refused the row's creation. Then it is not taken along with others.
     package init(
         _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
         deletionsUpTo: Int64 = .max, completesDeletions: Bool = true,
@@ -98,8 +98,8 @@ package struct Planner {
     }
 
     private mutating func addWithNamesakes(_ row: ItemRow) throws {
-        // From the end of the chain: each finds what it needs decided about. One by one from its beginning they would
-        // be added within each other, 2000 deep, for which no stack is made.
+        // Add from the end of the chain, so that each row finds its dependency decided. Added from its beginning, the
+        // additions would nest up to 2000 deep and exceed the stack.
         let others = try includeNamesakes(of: row)
         if isOverfull, depth == 1, group.isEmpty { return try addLongChain(from: row) }
         for other in others.reversed() { try addIncluded(other) }
@@ -108,8 +108,8 @@ package struct Planner {
 
     private var isOverfull: Bool { decisions.count > Limits.maximumChangesPerCommit }
 
-    /// Of more items that have each other's names than go in one commit the last ones can go. In a circle one takes
-    /// another name at the cloud for the while, and it is none any more.
+    /// Handles a chain of more items with each other's names than one commit takes. Its last items can be sent. In a
+    /// cycle, one item takes a temporary name at the cloud, which breaks the cycle.
     private mutating func addLongChain(from row: ItemRow) throws {
         var last = row, end = [ItemRow]()
         for _ in 0..<SyncLimits.longestChain {
@@ -137,8 +137,8 @@ package struct Planner {
             || reader.child(of: parent.key, named: entry.name.numbered(number)) != nil { number += 1 }
         var fields = ChangedFields(place: Place(parent: parent.id, name: entry.name.numbered(number)))
         fields.earlier = row.earlierTimes(of: fields)
-        // As if it had that name here, and else what the cloud has: so its own is found to be another when this has
-        // gone, and nothing else is taken for sent.
+        // The row has that name and otherwise the cloud's state. So after the commit its own name still counts as a
+        // change, and nothing else counts as sent.
         var aside = row
         aside.entry?.name = entry.name.numbered(number)
         aside.dirty = .place
@@ -146,15 +146,16 @@ package struct Planner {
         return PlannedChange(row: aside, change: change(of: row, .put(fields)), unit: units)
     }
 
-    /// Marks a row as being looked at. False if it is, or was, or if there are too many.
+    /// Marks a row as under examination. False if it is already decided or under examination, or if there are too many.
     private mutating func include(_ row: ItemRow) -> Bool {
         guard decisions.open(row.key, depth: depth) else { return false }
         if isOverfull { decisions.decide(row.key, goes: false) }
         return !isOverfull
     }
 
-    /// What was moved away or deleted here and still has, at the cloud, the name that a moved item has here; what has
-    /// that one's name there if it was moved too; and so on: files that were renamed in turns make long chains.
+    /// The chain of items that block each other's names at the cloud. The first was moved or deleted here and still has
+    /// at the cloud the name that `row` has here. The next one blocks that item's name, and so on. Files renamed in
+    /// turn make long chains.
     private mutating func includeNamesakes(of row: ItemRow) throws -> [ItemRow] {
         var chain = [ItemRow](), last = row
         while let next = try namesake(of: last), include(next) {
@@ -177,7 +178,7 @@ package struct Planner {
 
     private mutating func addIncluded(_ row: ItemRow) throws {
         try addChange(of: row)
-        // What is decided about a row comes after all that is taken along with it.
+        // A row's decision comes after everything that was taken along with it.
         let last = [group.last?.row.key, forgettable.last?.key, unchanged.last?.key]
         decisions.decide(row.key, goes: last.contains(row.key))
     }
@@ -186,7 +187,7 @@ package struct Planner {
         if row.isDeleted { return try addDeletion(row) }
         guard let fields = try fields(of: row) else { return }
         guard fields != ChangedFields() else {
-            // Of all fields only attributes can come to nothing; a content that is not ready yet is not nothing.
+            // Only attributes can cancel out completely. A content that is not ready is still a change.
             if row.dirty == .xattrs { unchanged.append(row) }
             return
         }
@@ -194,9 +195,9 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .put(fields)), unit: units))
     }
 
-    /// A name that a file had and that another has now (a linked backup of a document that was saved anew) must not
-    /// show the file's next content: its removal goes along.
-    /// - Returns: false if that will go soon.
+    /// Takes along the removal of the file's hard links. If another item has a link's name now (a linked backup of a
+    /// saved document), the old link must not show the file's next content.
+    /// - Returns: false if the removal will be sent soon.
     private mutating func addRemovedNames(of file: ItemRow) throws -> Bool {
         for link in try reader.allLinks(to: file.id) where link.isDeleted {
             if try mayComeAlong(link) {
@@ -210,19 +211,19 @@ package struct Planner {
 
     private mutating func addDeletion(_ row: ItemRow) throws {
         let remote = try reader.remote(id: row.id)
-        // Deleted or not, what brings it into being may still be on its way: a later commit of this device stops that.
+        // Deleted or not, the item's creation may still be in flight. A later commit of this device stops it.
         let mayExist = remote?.isDeleted == false || row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
         guard try !isHeld(row) else { return }
-        // The cloud does not delete what it knows another name of, and what it keeps would come back.
+        // The cloud does not delete an item with another hard link, and would restore it here.
         for link in try reader.allLinks(to: row.id) where link.isDeleted {
             guard try !isHeld(link) else { return }
             try add(link)
             // There were too many.
             guard decisions.goes(link.key) else { return }
         }
-        // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
-        // when something was made in it, so its place in the order is before that of what was in it.
+        // Nor does it delete a folder with items in it, so deletions inside it are sent first or with it. A folder
+        // becomes dirty when an item in it is created, so its position in the order precedes those of its items.
         if row.kind == .directory, try !addDeletions(in: row) { return }
         let deletion = remote.flatMap { known in
             known.isDeleted ? nil : DeletionMoment(of: row, known: known)
@@ -230,8 +231,8 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion, unit: units))
     }
 
-    /// - Returns: false if something that was deleted or moved away here stays in the folder at the cloud when this
-    ///   group has gone: then it waits. (For what else is in it the cloud says what becomes of the folder.)
+    /// - Returns: false if an item deleted or moved away here remains in the folder at the cloud after this group. Then
+    ///   the deletion waits. For other items in it, the cloud decides about the folder.
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
             guard let row = try reader.row(id: id) else { continue }
@@ -247,16 +248,16 @@ package struct Planner {
         return decisions.count < Limits.maximumChangesPerCommit
     }
 
-    /// Takes along what was moved out of a deleted folder, with all that it needs for that. Without it the cloud keeps
-    /// the folder, another item does not get the folder's name, and `KeptDeletions` sends the deletion again.
-    /// - Returns: false if it will go soon: then the folder waits.
+    /// Takes along an item moved out of a deleted folder, with its dependencies. Otherwise the cloud keeps the folder,
+    /// no other item gets its name, and `KeptDeletions` sends the deletion again.
+    /// - Returns: false if the item will be sent soon. Then the folder waits.
     private mutating func addMoved(_ row: ItemRow, from folder: ItemRow) throws -> Bool {
         guard try mayComeAlong(row) else { return !isAwaited(row, folder) }
         guard completesDeletions else { return true }
-        // More do not fit beside what else goes, and what needs the folder's name may be among them.
+        // More would not fit beside the other changes, which may need the folder's name.
         guard decisions.count < Limits.maximumChangesPerCommit / 2, depth < SyncLimits.deepestMove else { return true }
         try add(row)
-        // It may wait for something all the same.
+        // The item may still wait for something else.
         return decisions.goes(row.key) || !isAwaited(row, folder)
     }
 
@@ -274,11 +275,11 @@ package struct Planner {
             changedAt: row.dirtyAt, action: action)
     }
 
-    /// An item that waits without an entry for its place can send all else.
+    /// The changed fields of a row. An item that waits for its place without an entry can send all other fields.
     private mutating func fields(of row: ItemRow) throws -> ChangedFields? {
         let isNew = row.dirty.contains(.created)
-        // A file that is being written for the first time is not worth a word until it is closed or synced. Nor is one
-        // that a link brings along before its own turn.
+        // A new file that is still being written is not announced before it is closed or synced. Neither is a file that
+        // a link takes along before its own turn.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
         if isNew, row.dirty.contains(.content), row.nextVersion == nil { return nil }
         if isNew, prepared[row.key]?.generation != row.generation, try reader.comesWithContent(row) { return nil }
@@ -295,7 +296,7 @@ package struct Planner {
         if isNew || row.dirty.contains(.xattrs) {
             let known = isNew ? [] : try reader.remote(id: row.id)?.xattrs ?? []
             (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: known, to: row.xattrs)
-            // What is held has not been shown: that it is not here does not mean that it was removed.
+            // Attributes of a held record are not shown yet: their absence here is no removal.
             if !isNew, try reader.isRecord(row.id, .awaitingPackage) {
                 fields.xattrsRemoved.removeAll { name in !row.dirtyTimes.contains { $0.field == .xattr(name) } }
             }
@@ -304,7 +305,7 @@ package struct Planner {
         if isNew, row.kind == .hardLink, try !addLinked(row) { return nil }
         fields.content = content(of: row, isNew: isNew)
         if fields.content == nil, row.dirty.contains(.content), !isNew {
-            // The times belong to the content that is not ready yet: they go up with it.
+            // The times belong to the content that is not ready yet, and are sent with it.
             fields.createdAt = nil
             fields.modifiedAt = nil
         }
@@ -312,7 +313,7 @@ package struct Planner {
         return fields
     }
 
-    /// The new content if it is ready; else, for a new file, its announcement.
+    /// The new content if it is ready, or the announcement of a new file.
     private func content(of row: ItemRow, isNew: Bool) -> ContentChange? {
         guard row.kind == .file, row.dirty.contains(.content), let version = row.nextVersion else { return nil }
         if let ready = prepared[row.key], ready.generation == row.generation {
@@ -322,8 +323,8 @@ package struct Planner {
         return ContentChange(version: version, baseVersion: nil, size: row.size, manifest: nil)
     }
 
-    /// What a new hard link leads to goes up before it.
-    /// - Returns: false if that cannot go up yet: then the link waits.
+    /// Adds the target of a new hard link before the link.
+    /// - Returns: false if the target cannot be sent yet. Then the link waits.
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
         let isNew = linked.dirty.contains(.created)
@@ -349,30 +350,30 @@ package struct Planner {
         if parent.dirty.contains(.created) {
             guard decisions.goes(parent.key) || !isRefused(parent) else { return nil }
             try add(parent)
-            // It waits for something itself: the cloud would know no such folder.
+            // The folder itself waits, so the cloud would not know it.
             guard decisions.goes(parent.key) else { return nil }
         }
         for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
             guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
             guard try mayComeAlong(other) else { return nil }
             try add(other)
-            // It still has the name there.
+            // The other item still has the name at the cloud.
             if other.isDeleted || other.dirty.contains(.place), !decisions.goes(other.key) { return nil }
         }
         return try addWayOut(of: row, to: parent) ? parent.id : nil
     }
 
-    /// A folder is moved into one that lies in it at the cloud still: that one was moved out of it here. Alone, it
-    /// would lie in itself there, and the cloud would undo its move. What takes the other one out goes along.
-    /// - Returns: false if that waits: then this does too.
+    /// Handles a folder moved into one that is still inside it at the cloud, because that one was moved out of it here.
+    /// Sent alone, the move would make a cycle, and the cloud would undo it. The other folder's move is sent with it.
+    /// - Returns: false if that move waits. Then this one waits too.
     private mutating func addWayOut(of folder: ItemRow, to parent: ItemRow) throws -> Bool {
         guard folder.kind == .directory, try isAtCloud(folder) else { return true }
         var tried: Set<ItemKey> = []
         while let moved = try movesWithin(folder, above: parent) {
-            // What another device has moved is for the cloud to judge.
+            // The cloud decides about moves of other devices.
             guard let next = moved.first(where: { !tried.contains($0.key) }) else { return moved.isEmpty }
             tried.insert(next.key)
-            // Another one may be a way out as well.
+            // Another folder's move may resolve the cycle as well.
             guard try mayComeAlong(next), !isRefused(next) else { continue }
             try add(next)
         }

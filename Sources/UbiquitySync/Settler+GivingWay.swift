@@ -1,12 +1,12 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// The state of a package here gives way to the cloud's.
+// Replaces the local state of a package by the cloud's, after the local state has lost.
 extension Settler {
-    /// What was made of a package here goes back to what the cloud has. Rows that were made here are gone with that.
+    /// Reverts a package to the cloud's state. Rows created here are removed.
     /// - Parameters:
-    ///   - held: what the cloud has in another package, about which it is to be decided too.
-    ///   - device: this one.
+    ///   - held: the cloud's records in another package, which needs a decision as well.
+    ///   - device: this device.
     mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>, device: DeviceID) throws {
         for row in meeting.deleted { try forget(row) }
         let members = Set(meeting.rows.map(\.key))
@@ -15,8 +15,8 @@ extension Settler {
         for row in meeting.rows.dropFirst().reversed() {
             guard let now = try transaction.row(key: row.key), try !keepsOutside(now, members) else { continue }
             let isOutside = meeting.departed[now.id].map { !$0.isDeleted } ?? false
-            // What the cloud has outside is a document of its own: what was changed of it here meets what was done with
-            // it there as of any other.
+            // An item that the cloud has outside the package is a document of its own. Its local changes merge as for
+            // any other item.
             let kept = isOutside ? now.dirty.subtracting([.created, .place])
                 : try isWaitedFor(now, device) ? .content : []
             if now.dirty.contains(.created), kept.isEmpty, !isOutside, try !isAtCloud(now) {
@@ -27,7 +27,8 @@ extension Settler {
         }
     }
 
-    /// What was to be brought back is there: another commit has done so, and its answer did not find the row as it was.
+    /// Whether the item to be created exists at the cloud already. Another commit has created it, and its answer did
+    /// not find the row unchanged.
     private func isAtCloud(_ row: ItemRow) throws -> Bool {
         try transaction.remote(id: row.id).map { !$0.isDeleted } ?? false
     }
@@ -37,8 +38,7 @@ extension Settler {
         return try transaction.row(key: entry.parent)?.id == item.parent
     }
 
-    /// What was changed of a file that the cloud's state is without, and that has a name outside of the package, is
-    /// that name's.
+    /// Moves a changed file to its name outside the package, if the cloud's state lacks the file.
     private func keepsOutside(_ row: ItemRow, _ members: Set<ItemKey>) throws -> Bool {
         guard row.dirty.contains(.content), row.isLinked, try transaction.remote(id: row.id)?.isDeleted == true else {
             return false
@@ -46,8 +46,8 @@ extension Settler {
         return try transaction.moveToOtherName(row, than: members, now: now)
     }
 
-    /// Whether the cloud's state waits for a content that only this device has: it was announced from here and never
-    /// sent, perhaps because it was changed before.
+    /// Whether the cloud's state waits for a content that only this device has. It was announced from here and never
+    /// uploaded, perhaps because it changed before.
     private func isWaitedFor(_ row: ItemRow, _ device: DeviceID) throws -> Bool {
         guard row.kind == .file, row.dirty.contains(.content), let item = try transaction.remote(id: row.id),
             !item.isDeleted, let content = item.content
@@ -55,7 +55,7 @@ extension Settler {
         return !content.isAvailable && content.device == device
     }
 
-    /// A deletion that does not hold: the record makes the item anew.
+    /// Undoes a deletion that has lost: the record creates the item anew.
     private mutating func forget(_ row: ItemRow) throws {
         guard let now = try transaction.row(key: row.key), now.isDeleted else { return }
         if let content = now.content { try drop(content) }
@@ -65,7 +65,8 @@ extension Settler {
 
     private mutating func takeAway(_ row: ItemRow, _ members: Set<ItemKey>) throws {
         if row.kind == .directory, try transaction.hasChildren(row.key) { return }
-        // What has a name outside as well, or one that is kept local, is not only the package's.
+        // A target with another hard link outside the package, or an excluded one, does not belong to the package
+        // alone.
         if row.isLinked, try transaction.moveToOtherName(row, than: members, now: now) { return }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
@@ -81,10 +82,10 @@ extension Settler {
         next.dirty = kept
         if !kept.contains(.content) { next.nextVersion = nil }
         next.flags.remove(.returned)
-        // Of what was to be made anew the place is not told of as a change of its own.
+        // The place of an item to be created is not recorded as a change of its own.
         let isMoved = try row.dirty.contains(.place)
             || row.dirty.contains(.created) && (isOutside || !isPlaced(row, as: item))
-        // A folder that is gone there stays where it is while something that is kept local is in it.
+        // A folder deleted at the cloud remains in its place while it contains excluded items.
         let isKept = try isMoved && item.isDeleted && row.kind == .directory && transaction.hasChildren(row.key)
         if isMoved, !isKept { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }

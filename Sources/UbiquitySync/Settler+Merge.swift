@@ -1,10 +1,10 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// Two items of this device that the cloud has made one: a new one, and one it knows that has that name there by now.
+// Merges two items of this device that the cloud has merged: a new one, and a known one that now has the name there.
 extension Settler {
-    /// Takes away `double`, whose identity `row` is about to take: what is in it goes over to `row`, and an edit that
-    /// has not gone up becomes a document of its own.
+    /// Removes `double`, whose identity `row` is about to take. Its children move to `row`, and an edit that is not
+    /// uploaded becomes a document of its own.
     mutating func dissolve(_ double: ItemRow, into row: ItemRow) throws {
         if !double.isDeleted {
             if double.kind == .directory {
@@ -22,7 +22,7 @@ extension Settler {
     private mutating func moveChildren(of double: ItemRow, to row: ItemRow) throws {
         for child in try transaction.children(of: double.key, after: nil, limit: .max) {
             guard let entry = child.entry else { continue }
-            // Here the new folder may lie in the other one, where moves have not gone up yet.
+            // Locally the new folder may be inside the other one, if moves are not uploaded yet.
             if try child.key == row.key || transaction.isWithinReach(row.key, child.key) ?? true {
                 if child.key != row.key { try transaction.detach(child) }
                 continue
@@ -30,7 +30,7 @@ extension Settler {
             var moved = child
             moved.entry = ItemRow.Entry(parent: row.key, name: entry.name)
             if try transaction.child(of: row.key, named: entry.name) != nil {
-                // What is only here has no other place to wait for.
+                // An item that exists only here has no other place to wait for.
                 let isOnlyHere = child.isExcluded || child.flags.contains(.lingering)
                 guard isOnlyHere || !child.dirty.isDisjoint(with: [.created, .place]) else {
                     try transaction.detach(child)
@@ -63,9 +63,9 @@ extension Settler {
         transaction.note(double.entry == nil ? .added : .attributes, before: double, after: next)
     }
 
-    /// A power loss may have taken with it that an item came into sync here and went up: for this device it is still
-    /// one that is kept local. That takes another identity, and what the cloud has comes beside it.
-    /// - Returns: whether that was so.
+    /// Gives an excluded local item a new id, so that the cloud's item is placed beside it. After a loss of power, the
+    /// index may have lost that the item was included and uploaded.
+    /// - Returns: whether there was such an item.
     func separateLocal(_ id: ItemID) throws -> Bool {
         guard let local = try transaction.row(id: id), local.isExcluded else { return false }
         var next = local

@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// What a record from the cloud changes beside what programs see of the item.
+// Effects of a remote record beyond the item's visible fields.
 extension Settler {
     func noteVersions(of item: RemoteItem, old: RemoteItem?) throws {
         guard let change = try versionsChange(from: old, to: item) else { return }
@@ -14,7 +14,7 @@ extension Settler {
         if let earlier = old.content?.version, earlier != item.content?.version, item.hasHistory {
             return .gained(earlier)
         }
-        // The record of an item that has lost a version is another only by that, and says nothing of which it was.
+        // If an item has lost a version, only that differs in its record, and the record does not name the version.
         var same = old
         same.revision = item.revision
         same.hasHistory = item.hasHistory
@@ -22,7 +22,7 @@ extension Settler {
         return .lost(nil)
     }
 
-    /// The content that is here is no longer the newest: no program sees that in the file, but its status says so.
+    /// Records that the local content is no longer the newest. The file does not show it, but its status does.
     func noteOutdated(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let old, let content = item.content, content.version != old.content?.version,
             let row = try transaction.row(id: item.id), !row.isDeleted, row.contentState == .complete,

@@ -1,13 +1,13 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-// A package is shown in one state. What changed in it elsewhere is shown when the contents that take the place of ones
-// that are here have come, all of them; till then its records are held, and it is what it was. They are held too while
-// changes made here have not gone up: the cloud says then which of the two states is to stand.
+// A package shows one consistent state. Remote changes in it are shown once all contents that replace local ones are
+// downloaded. Until then its records are held, and it shows its old state. They are also held while local changes are
+// not uploaded: the cloud then decides which of the two states wins.
 extension Settler {
-    /// Takes in a page of the feed, which never ends within a commit.
-    /// - Parameter isLast: Otherwise more pages follow, and all that the page tells of packages is held: an item stands
-    ///   in the feed once, where it was changed last, so that what one commit changed in a package may be on several.
+    /// Applies a page of the feed, which never ends within a commit.
+    /// - Parameter isLast: false if more pages follow. Then all records of packages are held: an item is in the feed
+    ///   once, at its last change, so one commit's changes of a package may be on several pages.
     package mutating func receive(page items: [RemoteItem], _ index: ItemIndex, isLast: Bool = true) throws {
         var held = Set(try transaction.heldPackages(index).keys)
         let replaced = try items.filter { item in
@@ -28,26 +28,27 @@ extension Settler {
         }
     }
 
-    /// Folders that become packages with this page do so first: what else it tells is about the package's members.
+    /// Applies folders that become packages with this page first, because other records of the page concern their
+    /// members.
     private mutating func receiveNewPackages(_ items: [RemoteItem], _ index: ItemIndex) throws {
         for item in items where item.kind == .directory && !item.isDeleted {
             guard index.packages.isPackage(item.name, item.xattrs), let row = try transaction.row(id: item.id),
                 row.entry != nil, !row.isDeleted
             else { continue }
             var finder = PackageFinder(transaction, index)
-            // One that is in a package, or comes into one, changes with the rest of that.
+            // A folder in a package, or moved into one, changes with the rest of that package.
             guard try finder.package(of: row) == nil, try finder.package(ofRemote: item.parent) == nil else { continue }
             try receive(item)
         }
     }
 
-    /// Whether the page may be about what was changed here too. Asked first, as most pages tell what this device has
-    /// just sent, and many changes may wait. While the container is listed for the first time nothing is shown whole.
+    /// Whether the page may concern locally changed items. Checked first, because most pages report what this device
+    /// has just sent, and there may be many changes. During the first listing of the container, packages are not held.
     private func mayMeetChanges(_ items: [RemoteItem]) throws -> Bool {
         guard try transaction.hasBeenCaughtUp() else { return false }
         let isChanged = try !transaction.dirtyRows(after: 0, limit: 1).isEmpty || !transaction.openForWriting().isEmpty
         return try isChanged && items.contains { item in
-            // What a snapshot lacks was deleted at a revision that nobody knows any more.
+            // An item that a snapshot lacks was deleted at an unknown revision.
             try transaction.remote(id: item.id).map { $0.revision < item.revision || item.isDeleted && !$0.isDeleted }
                 ?? true
         }
@@ -58,7 +59,7 @@ extension Settler {
         return try holdsPackages == true && transaction.isRecord(id, .awaitingPackage)
     }
 
-    /// The packages of the records: where they are now, and where they will be.
+    /// The packages of the records: their current and their future ones.
     private func owners(of items: [RemoteItem], _ index: ItemIndex) throws -> [ItemID: [ItemKey]] {
         var finder = PackageFinder(transaction, index)
         let new = Dictionary(items.map { ($0.id, $0) }) { first, _ in first }
@@ -66,10 +67,10 @@ extension Settler {
         for item in items {
             if let row = try transaction.row(id: item.id), row.entry != nil {
                 if let owner = try finder.package(of: row) { owners[item.id] = [owner] }
-                // What comes into a package from outside waits for the rest of its new state.
+                // An item that moves into a package from outside waits for the rest of its new state.
                 if item.isDeleted { continue }
             }
-            // The folders above may be in the same page.
+            // The ancestor folders may be in the same page.
             var parent = item.parent, steps = 0
             while steps < Limits.maximumDepth, let above = new[parent], try transaction.row(id: parent) == nil {
                 parent = above.parent
@@ -89,11 +90,11 @@ extension Settler {
         }
         holdsPackages = true
         try transaction.setRemote(item, state: .awaitingPackage)
-        // Versions lie beside what is shown: they are told of at once.
+        // Versions are not part of the shown state, so they are announced at once.
         try noteVersions(of: item, old: old)
     }
 
-    /// Shows what was held of a package.
+    /// Shows the held records of a package.
     package mutating func release(_ records: [ItemID]) throws {
         for id in records { try transaction.setState(id, .waiting) }
         for id in records {
@@ -107,7 +108,7 @@ extension Settler {
 }
 
 extension IndexReader {
-    /// The records that are held, by their package.
+    /// The held records, by package.
     package func heldPackages(_ index: ItemIndex) throws -> [ItemKey: [ItemID]] {
         let ids = try records(.awaitingPackage, limit: .max)
         guard !ids.isEmpty else { return [:] }
@@ -116,20 +117,20 @@ extension IndexReader {
         for id in ids {
             let (here, there) = try packages(ofHeld: id, &finder)
             var owner = here ?? there
-            // What goes from one package to another waits for both.
+            // An item that moves from one package to another waits for both.
             if let here, let there, here != there {
                 let known = try changed ?? changedPackages(index)
                 changed = known
                 if !known.contains(here) { owner = there }
             }
-            // What is in no package any more is waited for by nobody.
+            // A record that is in no package any more waits for nothing.
             result[owner ?? .root, default: []].append(id)
         }
         return result
     }
 
-    /// Of a package's records those that wait for another package as well: they come into it, and it has changes of
-    /// its own that have not gone up.
+    /// The held records of a package that also wait for another one: they move into it, and it has local changes that
+    /// are not uploaded.
     package func heldForOthers(
         _ records: [ItemID], than packages: Set<ItemKey>, _ index: ItemIndex
     ) throws -> Set<ItemID> {
@@ -157,7 +158,7 @@ extension IndexReader {
 }
 
 extension ItemRow {
-    /// Whether a content is here that the record's takes the place of.
+    /// Whether the row has a local content that the record's content will replace.
     func awaitsContent(of item: RemoteItem) -> Bool {
         guard !item.isDeleted, !isDeleted, kind == .file, contentState == .complete, !dirty.contains(.content),
             let content = item.content

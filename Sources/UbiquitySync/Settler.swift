@@ -1,24 +1,24 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// Makes the local tree follow remote records, inside one transaction of the index.
+/// Applies remote records to the local tree, inside one transaction of the index.
 ///
-/// A record whose parent is not known yet, whose name another item still has, or whose content is not here yet stays
-/// *unsettled* and is tried again: after the page, after a commit, after a writer's close. So the order of records does
-/// not matter. What was changed here and is not committed is never overwritten: the cloud decides when it gets it.
+/// A record remains *unsettled* while its parent is unknown, another item has its name, or its content is not here. It
+/// is tried again after the page, after a commit, and after a writer's close. So the order of records does not matter.
+/// Uncommitted local changes are never overwritten: the cloud decides when it gets them.
 package struct Settler {
     let transaction: IndexTransaction
     let owner: (uid: UInt32, gid: UInt32)
     let now: Timestamp
-    /// Whether set-user-id and set-group-id bits come from other devices (`Privileges`).
+    /// Whether set-user-id and set-group-id bits are accepted from other devices (`Privileges`).
     let trustsPrivileges: Bool
-    /// Backing files nobody needs any more once the transaction is committed.
+    /// Backing files that are unreferenced once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
-    /// Whether what an ignore file keeps local gives its name to what is synced, and takes another.
+    /// Whether an item that an ignore file excludes gives up its name for a synced one and takes another.
     var movesIgnoredAside = false
-    /// Whether some package is held; nil until that was asked.
+    /// Whether some package is held. Nil until it is queried.
     var holdsPackages: Bool?
-    /// Records that were ignored because they break `RecordRules`, with the rule.
+    /// Records that were ignored because they break `RecordRules`, with the broken rule.
     package private(set) var ignored: [(item: ItemID, reason: String)] = []
 
     package init(
@@ -36,17 +36,17 @@ package struct Settler {
         dropped.append(content)
     }
 
-    /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
+    /// Applies a record from the feed or from a commit's answer. A record older than the known one changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
         if let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
             ignored.append((item.id, reason))
-            // Else the end of a snapshot would take the item for deleted.
+            // Otherwise the end of a snapshot would take the item for deleted.
             return try transaction.noteInSnapshot(item.id)
         }
         let wasLocal = try separateLocal(item.id)
         try takeIn(item)
-        // Names that were given to it here lead to what the cloud has.
+        // Local hard links to the item now refer to the cloud's item.
         if wasLocal { try transaction.touchLinked(item.id, now: now) }
     }
 
@@ -63,8 +63,8 @@ package struct Settler {
         try noteOutdated(item, old: old)
     }
 
-    /// Shows the known record in every field that is clean now: after a commit, whose outcome the feed may have brought
-    /// before its answer came.
+    /// Shows the known record in every field that is clean now. Call it after a commit: the feed may have reported the
+    /// outcome before the answer arrived.
     package mutating func review(_ id: ItemID) throws {
         guard let item = try transaction.remote(id: id), try !isHeld(id) else { return }
         try overlay(item, old: item)
@@ -72,7 +72,7 @@ package struct Settler {
         try settleWaiting(in: item)
     }
 
-    /// An item may have taken this identity only now: what waited for it is in it already.
+    /// Places the records that waited for this folder, because a local folder may have just taken its identity.
     mutating func settleWaiting(in item: RemoteItem) throws {
         guard item.kind == .directory, try transaction.row(id: item.id)?.entry != nil else { return }
         for child in try transaction.recordsWaiting(in: item.id) { try settle(child) }
@@ -123,7 +123,7 @@ package struct Settler {
         row.contentState == .complete && row.version != item.content?.version
     }
 
-    /// Tries unsettled records until none moves any more.
+    /// Tries unsettled records until a round places none.
     package mutating func settleAll(limit: Int) throws {
         var before = Int.max
         while true {
@@ -134,17 +134,18 @@ package struct Settler {
         }
     }
 
-    /// Makes the local item follow its record as far as that can be done now, and then what waited for it. (A loop: a
-    /// listing may tell of folders that lie in each other from the innermost outwards.)
+    /// Applies an item's record as far as possible now, and then the records that waited for it. It is a loop, because
+    /// a listing may list nested folders from the innermost outwards.
     package mutating func settle(_ id: ItemID) throws {
         var waiting = [id]
         while let next = waiting.popLast() { waiting += try settleOne(next).reversed() }
     }
 
-    /// - Returns: what waited for it and can be tried now.
+    /// - Returns: the records that waited for it and can be tried now.
     private mutating func settleOne(_ id: ItemID) throws -> [ItemID] {
         guard let item = try transaction.remote(id: id), try !isHeld(id) else { return [] }
-        // A cloud does not take the name that the versions have; should one tell of it, it is never shown.
+        // A correct cloud refuses the name of the versions folder. If one sends it all the same, the item is never
+        // shown.
         guard item.name != .versionsFolder else {
             try transaction.setState(id, .settled)
             return []
@@ -158,10 +159,10 @@ package struct Settler {
             case (let row?, false): try follow(item, row)
             }
         try transaction.setState(id, state)
-        // A folder that has just come takes in what waited for it: in whatever order a listing comes, each record is
-        // tried when it can succeed and not before.
+        // A new folder takes in the records that waited for it. So each record is tried when it can succeed, whatever
+        // the order of the listing.
         if row == nil, item.kind != .directory, !item.isDeleted {
-            // Only an item that has come now lets its names come: so the loop in `settle` ends.
+            // Only a newly added item triggers its links, so the loop in `settle` ends.
             return try transaction.row(id: id) == nil ? [] : transaction.linksWaiting(for: id)
         }
         guard item.kind == .directory, !item.isDeleted, row?.entry == nil, try transaction.row(id: id)?.entry != nil
@@ -169,8 +170,8 @@ package struct Settler {
         return try transaction.recordsWaiting(in: id)
     }
 
-    /// How a record waits: for its folder, or for a name, what a link leads to, or the like, and then it is tried now
-    /// and then. (What a link leads to may be here and deleted, and come back in many ways.)
+    /// How the record waits: for its folder, or for something else (a name, a link's target), which is retried
+    /// periodically. A link's target may be here but deleted, and can return in many ways.
     private func waiting(_ item: RemoteItem) throws -> SettlingState {
         guard let parent = try transaction.row(id: item.parent), !parent.isDeleted,
             parent.key == .root || parent.entry != nil
@@ -216,7 +217,7 @@ package struct Settler {
             row.flags.remove(.lingering)
             try transaction.update(row, before: before)
         }
-        // A record that was held is so no longer once another item has taken its name.
+        // A record is no longer held once another item has taken the name of its row, so it is shown now.
         if row.entry == nil {
             try overlay(item, old: item)
             row = try transaction.row(key: row.key) ?? row
@@ -256,10 +257,10 @@ package struct Settler {
         guard let parent = try transaction.row(id: item.parent), !parent.isDeleted, parent.kind == .directory,
             parent.key == .root || parent.entry != nil
         else { return nil }
-        // The folder's own record, which puts it beside the local one, comes later.
+        // The folder's own record is placed beside the local folder later.
         guard try !parent.isExcluded || !separateLocal(item.parent) else { return nil }
         if let row, row.kind == .directory {
-            // A folder that a hostile cloud moves deeper than any path reaches waits without a place.
+            // A folder that a hostile cloud moves beyond the maximum depth waits without a place.
             guard let isWithin = try transaction.isWithinReach(parent.key, row.key) else { return nil }
             if isWithin {
                 try undoMoves(from: parent.key, to: row.key)
@@ -273,13 +274,13 @@ package struct Settler {
         return try displace(other) ? entry : nil
     }
 
-    /// Takes the name from an item that the cloud has elsewhere, or no longer; it waits without an entry for its own
-    /// place, or its end. An item that has the name by a change made here keeps it: the cloud decides between the two
-    /// at the commit.
+    /// Frees the name of an item that the cloud has elsewhere or has deleted. The item waits without an entry for its
+    /// own place or its deletion. An item that has the name by a local change keeps it: the cloud decides between the
+    /// two at the commit.
     private mutating func displace(_ other: ItemRow) throws -> Bool {
         if other.isExcluded {
-            // What an ignore file keeps here may go up in a moment, if the rules have changed too: it keeps its name
-            // till the record has waited for a while.
+            // An excluded item may be uploaded in a moment, if the ignore rules have changed too. It keeps its name
+            // until the record has waited for a while.
             guard let name = other.entry?.name,
                 movesIgnoredAside || transaction.isLocalEverywhere(name, other.kind)
             else { return false }
@@ -292,7 +293,7 @@ package struct Settler {
         if remote.isDeleted {
             switch try rest(in: other) {
             case .changed: return false
-            // It stays for that; what else is in it leaves, perhaps to its name.
+            // The folder remains for the excluded items. Other items in it leave, perhaps to its name.
             case .keptLocal: return try moveAside(other)
             case .nothing: break
             }
@@ -304,12 +305,12 @@ package struct Settler {
         return true
     }
 
-    /// What is kept local, and a folder that is there for that only, has no other place to wait for, and nobody else
-    /// hears of it: it takes the next free name.
+    /// Moves an excluded item, or a folder that remains only for excluded items, to the next free name. It has no other
+    /// place to wait for, and no other device knows it.
     private mutating func moveAside(_ local: ItemRow) throws -> Bool {
         guard let entry = local.entry, let folder = try transaction.row(key: entry.parent) else { return false }
         var row = local
-        // A folder that is there for local things is no such thing itself.
+        // A folder that remains for excluded items is not excluded itself.
         row.entry = local.isExcluded
             ? ItemRow.Entry(
                 parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
@@ -361,7 +362,7 @@ package struct Settler {
 
     // MARK: Content
 
-    /// - Returns: false while a newer content waits to be downloaded in the place of the one that is here.
+    /// - Returns: false while a newer content waits to be downloaded in place of the local one.
     private mutating func followContent(_ item: RemoteItem, _ row: ItemRow) throws -> Bool {
         guard row.kind == .file, let content = item.content, !row.dirty.contains(.content) else { return true }
         if row.version == content.version {
@@ -381,7 +382,7 @@ package struct Settler {
         }
     }
 
-    /// The row shows the record's version from now on. Programs that are reading a partial older one keep their handle.
+    /// Makes the row show the record's version. Programs that read an older partial content keep their handle.
     mutating func becomePlaceholder(_ row: ItemRow, of item: RemoteItem, _ content: RemoteContent) throws {
         var next = row
         next.version = content.version
@@ -398,7 +399,7 @@ package struct Settler {
             try drop(partial)
             next.content = nil
         }
-        // Also where nothing of the old one is here: a new content is a new file, and those who watch are told so.
+        // A new content is a new file, so that watchers are notified, even if no old content is here.
         next.ino = UInt64(transaction.newNumber())
         try transaction.update(next, before: row)
         transaction.note(.replaced, before: row, after: next)
@@ -409,13 +410,14 @@ package struct Settler {
 
     private mutating func followDeletion(_ row: ItemRow, _ id: ItemID) throws -> Bool {
         if row.isDeleted {
-            // Of an earlier deletion: what brings the item back may still be on its way, and must be stopped.
+            // The row is from an earlier deletion. A commit that restores the item may still be in flight and must be
+            // stopped.
             if row.flags.contains(.creationSent) { return true }
             try transaction.delete(row)
             try transaction.forgetRemote(id)
             return true
         }
-        // An edit, or what was made inside, wins against the deletion: the cloud brings the item back at the commit.
+        // A local edit or a new child wins over the deletion: the cloud restores the item at the commit.
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
         if row.isWriting { return false }
         if try transaction.hasChildren(row.key) { return try linger(row) }
@@ -428,8 +430,8 @@ package struct Settler {
         return true
     }
 
-    /// Whether a deleted item stays for another name: one that the cloud has not heard of yet, which brings it back, or
-    /// whose deletion is still to be read; or one that is kept local, which then has it for itself.
+    /// Whether a deleted item remains for another hard link. The link may be unknown to the cloud, which then restores
+    /// the item, or its deletion may not be read yet. An excluded link takes over the item.
     private func keepForOtherNames(_ row: ItemRow) throws -> Bool {
         let links = try transaction.links(to: row.id)
         return try links.contains { !$0.isExcluded } || transaction.moveToOtherName(row, now: now)
