@@ -34,7 +34,7 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create an account and print its token. The token is shown only once.")
 
-        @Argument var name: String
+        @Argument(help: "The name of the account.") var name: String
         @OptionGroup var data: DataOption
         @OptionGroup var output: OutputOptions
 
@@ -63,7 +63,7 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete an account with all its documents. This cannot be undone.")
 
-        @Argument var name: String
+        @Argument(help: "The name of the account.") var name: String
         @OptionGroup var data: DataOption
 
         func run() async throws { try await asking { try await data.accounts().delete(name) } }
