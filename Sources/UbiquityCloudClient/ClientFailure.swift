@@ -39,7 +39,7 @@ enum ClientFailure {
         }
     }
 
-    /// What a person can do about a failed TLS handshake.
+    /// The remedy for a failed TLS handshake.
     private static let remedy =
         "sign in with --certificate-authority FILE if the cloud's certificate is one of its own making"
 

@@ -3,8 +3,11 @@ internal import UbiquitySystem
 
 /// A record of `ContentJournal`. Numbers are little-endian, 8 bytes each.
 ///
-/// The fields: checksum, the half's random beginning (equal in all its records), number, boot, content, the file's
-/// times of modification and of any change in nanoseconds, the length (or the mark of an invalidation), and the bytes.
+/// - Checksum.
+/// - The half's random beginning, equal in all its records.
+/// - Number, boot, content.
+/// - The file's times of modification and of any change, in nanoseconds.
+/// - The length, or the mark of an invalidation, and then the bytes.
 struct ContentRecord: Hashable {
     static let headerSize = 8 * 8
     private static let forgotten = UInt64.max

@@ -314,7 +314,7 @@ extension SyncEngine {
     /// - Returns: the bytes freed on the disk. Nil if the content is in use, not confirmed by the cloud, or already
     ///   evicted.
     private func evictUnused(_ row: ItemRow) throws -> Int64? {
-        // Whoever wants a download in progress gives it up, not eviction.
+        // A download in progress is given up by its readers, not by eviction.
         if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { return nil }
         do {
             let bytes = try bytesOnDisk(of: row)

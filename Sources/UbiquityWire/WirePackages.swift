@@ -69,9 +69,9 @@ extension PackageConflict {
     }
 }
 
-// The encoding of a package's state as a content: a head (`mark`, the length of the list in 8 bytes, the list of
-// members as a message), then the contents of the files in the list's order, each in its own chunks. So it is stored
-// and read like any version, and the files' chunks are not stored twice.
+// The encoding of a package's state as a content. It begins with a head: `mark`, the length of the list in 8 bytes, and
+// the list of members as a message. The contents of the files follow in the list's order, each in its own chunks. So
+// it is stored and read like any version, and the files' chunks are not stored twice.
 extension PackageTree {
     package static let mark = Array("ubqtree1".utf8)
     /// Bytes before the list.
