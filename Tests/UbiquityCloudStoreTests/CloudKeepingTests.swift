@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 import Testing
-import UbiquityCloudStore
+@testable import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
@@ -233,6 +233,8 @@ import UbiquityWire
             try database.writeWithoutTransaction { db in
                 try db.execute(
                     sql: """
+                        \(StoredRows.triggers.map { "DROP TRIGGER \($0);" }.joined())
+                        ALTER TABLE accounts DROP COLUMN stored;
                         DROP INDEX commitsMark; ALTER TABLE commits DROP COLUMN mark;
                         ALTER TABLE versions DROP COLUMN ancestor;
                         DELETE FROM meta WHERE name LIKE 'database%';

@@ -20,6 +20,8 @@ extension FileChunkStore {
     }
 
     package func remove(_ ids: [ChunkID], storedBefore limit: Timestamp) throws {
+        // Counted before anything goes: a file that goes while they are counted may be taken off twice.
+        _ = try storedBytes()
         for id in ids {
             try describing("remove chunk \(id)", at: directory) { () throws(Errno) in
                 try collection[Int(Self.folder(of: id))].withLock { _ throws(Errno) in
@@ -41,8 +43,10 @@ extension FileChunkStore {
     /// - Returns: whether the file does not exist now.
     private func removeFile(_ path: String, storedBefore limit: Timestamp) throws(Errno) -> Bool {
         do throws(Errno) {
-            guard try FileSystem.status(path).modifiedAt < limit else { return false }
+            let status = try FileSystem.status(path)
+            guard status.modifiedAt < limit else { return false }
             try FileSystem.unlink(path)
+            size.add(-status.size)
         } catch .ENOENT {
             return true
         }
@@ -63,6 +67,42 @@ extension FileChunkStore {
                 try visit(id, body)
             }
         }
+    }
+
+    /// Bytes of all chunks, and of those that are about to be stored. The first call counts the files. Whoever stores
+    /// chunks calls it before.
+    func storedBytes() throws -> Int64 {
+        try size.total {
+            var bytes: Int64 = 0
+            for id in staged.ids { bytes += try fileSize(of: id) }
+            for folder in UInt8.min...UInt8.max {
+                let path = path(ofFolder: folder)
+                let entries = try describing("list chunks", at: path) { () throws(Errno) in
+                    try FileSystem.entries(of: path)
+                }
+                for id in entries.compactMap({ ChunkID(hex: $0.text) }) where staged.number(of: id) == nil {
+                    bytes += try fileSize(of: id)
+                }
+            }
+            return bytes
+        }
+    }
+
+    private func fileSize(of id: ChunkID) throws -> Int64 {
+        try describing("look at chunk \(id)", at: directory) { () throws(Errno) in
+            try wherever(id) { path throws(Errno) in try FileSystem.status(path).size } ?? 0
+        }
+    }
+
+    /// Leaves the sum for the next process, which drops all that is not durable. Nothing may be stored any more.
+    func keepSize() throws {
+        for id in staged.ids {
+            let isDurableToo = try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
+                try FileSystem.exists(path(of: id))
+            }
+            if !isDurableToo { size.add(-(try fileSize(of: id))) }
+        }
+        try size.keep()
     }
 
     private func visit(_ id: ChunkID, _ body: (_ id: ChunkID, _ storedAt: Timestamp) throws -> Void) throws {

@@ -18,6 +18,7 @@ extension FileChunkStore {
                 work.folders.insert(Self.folder(of: id))
             } else {
                 staged.forget(id, number)
+                size.forget()
                 lost.append(id)
             }
         }
@@ -67,6 +68,7 @@ extension FileChunkStore {
                 } catch {
                     staged.forget(id, number)
                     discard(number)
+                    size.forget()
                     throw error
                 }
             }
@@ -100,6 +102,7 @@ extension FileChunkStore {
                 try describing("make chunks durable", at: directory) { () throws(Errno) in try root.syncFileSystem() }
             } catch {
                 for number in staged.forgetAll() { discard(number) }
+                size.forget()
                 throw error
             }
         }

@@ -21,6 +21,7 @@ package final class FileChunkStore: ChunkStore {
     let directory: String
     let timekeeper: any Timekeeper
     let staged = StagedChunks()
+    let size: StoredSize
     /// The file system, held open since the start: syncfs(2) reports a failed write once to each open file, so one
     /// opened later could miss it. Locked during a sync, for the same reason (see `syncEverything`).
     let fileSystem: Lock<FileDescriptor>
@@ -37,6 +38,7 @@ package final class FileChunkStore: ChunkStore {
             try Self.makeFolders(in: directory)
             return try FileDescriptor.open(directory, [.readOnly, .directory])
         })
+        size = try StoredSize(folder: directory)
         try describing("put aside what was not durable", at: directory) { () throws(Errno) in
             try putLeftoversAside()
         }
@@ -66,6 +68,7 @@ package final class FileChunkStore: ChunkStore {
         try stage(chunk, number)
         if staged.enter(chunk.id, number, replacing: seen) {
             if let seen { discard(seen) }
+            if !isThere { size.add(Int64(chunk.bytes.count)) }
         } else {
             discard(number)
         }
@@ -83,6 +86,13 @@ package final class FileChunkStore: ChunkStore {
         } catch {
             discard(number)
             throw error
+        }
+    }
+
+    /// Whether the chunk has a file, damaged or not.
+    func holds(_ id: ChunkID) throws -> Bool {
+        try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
+            try wherever(id) { path throws(Errno) in try FileSystem.status(path) } != nil
         }
     }
 

@@ -104,6 +104,9 @@ package final class Cloud: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 8192")
             try db.execute(sql: "PRAGMA cache_size = -16384")
+            // Without it a row that replaces another one is added to the sum of the rows and the old one is not
+            // taken off (`StoredRows`).
+            try db.execute(sql: "PRAGMA recursive_triggers = ON")
         }
         return try mapErrors {
             let pool = try DatabasePool(path: path, configuration: configuration)
@@ -123,6 +126,8 @@ package final class Cloud: Sendable {
     package func close() async throws {
         news.close()
         try await pool.run(evenIfCancelled: true) { [self] in
+            // Without its sum the next process counts the files of a store.
+            for store in stores.withLock({ Array($0.values) }) { try? store.keepSize() }
             moveLogIntoDatabase()
             try database.close()
         }
@@ -161,6 +166,16 @@ package final class Cloud: Sendable {
             stores[account] = store
             return store
         }
+    }
+
+    /// The same; nil if the account has never had a chunk in a file.
+    func existingChunks(of account: Int64) throws -> FileChunkStore? {
+        if let store = stores.withLock({ $0[account] }) { return store }
+        let path = Path.join(folder, "chunks/\(account)")
+        let isThere = try describing("look for the chunk folder", at: path) { () throws(Errno) in
+            try FileSystem.exists(path)
+        }
+        return isThere ? try chunks(of: account) : nil
     }
 
     func forgetStore(of account: Int64) { stores.withLock { _ = $0.removeValue(forKey: account) } }

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
-    static let formatVersion: Int64 = 8
+    static let formatVersion: Int64 = 9
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -25,10 +25,15 @@ enum CloudSchema {
         if found < 6 { try db.execute(sql: version6) }
         if found < 7 { try db.execute(sql: version7) }
         if found < 8 { try db.execute(sql: version8) }
+        if found < 9 { try db.execute(sql: version9) }
         // Without a write, an existing cloud starts even on a full disk.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// The bytes of each account's rows.
+    private static let version9 = "ALTER TABLE accounts ADD COLUMN stored INTEGER NOT NULL DEFAULT 0;\n"
+        + StoredRows.setUp
 
     /// A random mark for each revision, of its commit; and the common ancestor of a conflict's two sides.
     private static let version8 = """

@@ -159,9 +159,10 @@ extension ContainerService {
         try cloud.requireRoom(for: chunks.reduce(0) { $0 + $1.bytes.count })
         let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
         for chunk in small { try ChunkCheck.verify(chunk) }
-        try cloud.chunks(of: account).store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })
+        let cap = StorageCap(cloud: cloud, account: account)
+        try cap.store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })
         guard !small.isEmpty else { return }
-        try cloud.write { try self.storeSmall(small, $0) }
+        try cap.write { try self.storeSmall(small, $0) }
         noteSound(small)
     }
 

@@ -30,7 +30,8 @@ extension ContainerService {
         let inlineSmall = try storeInlineChunks(request)
         let named = try namedChunks(of: request)
         let missingLarge = try secureLarge(named.large)
-        let answered = try cloud.write { db in
+        let cap = StorageCap(cloud: cloud, account: account)
+        let answered = try cap.write { db in
             // A repeated request may have been answered since.
             if let answered = try answer(db, to: request) { return answered }
             try storeSmall(inlineSmall, db)
@@ -122,7 +123,7 @@ extension ContainerService {
         if !request.chunks.isEmpty { try cloud.requireRoom(for: request.chunks.reduce(0) { $0 + $1.bytes.count }) }
         for chunk in request.chunks { try ChunkCheck.verify(chunk) }
         let large = request.chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength }
-        if !large.isEmpty { try cloud.chunks(of: account).store(large) }
+        try StorageCap(cloud: cloud, account: account).store(large)
         return request.chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
     }
 
