@@ -2,6 +2,13 @@
 package enum CloudLimits {
     /// Default quota of an account in bytes.
     package static let defaultQuotaBytes: Int64 = 5_000_000_000
+    /// All that an account may store, in quotas: documents, earlier versions, the trash, uploads, names, attributes.
+    package static let storedPerQuota: Int64 = 3
+    /// The same in bytes for the smallest quotas: commits and names take some space without any content.
+    package static let smallestCap: Int64 = 1 << 20
+    /// Of that, bytes for commits that only delete items or decide about versions; of a small cap a smaller part.
+    package static let reliefBytes: Int64 = 16 << 20
+    package static let reliefShare: Int64 = 16
     /// Containers in an account: protects against a device that creates names without end.
     package static let maximumContainersPerAccount = 1000
     /// Accounts at a cloud that keeps its metadata in SQLite.
