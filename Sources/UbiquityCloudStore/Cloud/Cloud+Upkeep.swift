@@ -3,13 +3,15 @@ internal import Logging
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// The cloud's periodic upkeep: it empties the trash, drops old versions, and collects unreferenced chunks.
+// The cloud's periodic upkeep: it mends damaged rows of the trees, empties the trash, drops old versions, and collects
+// unreferenced chunks.
 extension Cloud {
     /// Runs one round. Work that fails now is done in the next round.
     package func maintain() async throws {
         let now = timekeeper.now()
         let trashExpiry = now.advanced(bySeconds: -keeping.trashSeconds)
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
+        _ = try await examineTrees()
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
         try await trying("remove the chunks of deleted accounts") { try $0.removeChunksOfDeletedAccounts() }

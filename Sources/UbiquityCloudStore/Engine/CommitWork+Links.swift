@@ -48,14 +48,15 @@ extension CommitWork {
     }
 
     /// Restores the targets of links that are created, restored or retargeted. A link is deleted if its target was
-    /// purged, or given up by the only device that had its content.
+    /// purged, cannot have links, or was given up by the only device that had its content.
     func bringBackLinked() throws {
         for id in order {
-            guard let draft = drafts[id], draft.record.isLive,
-                draft.needsSlot || draft.original?.linkTarget != draft.record.linkTarget,
-                let target = target(of: draft.record)
+            guard let draft = drafts[id], draft.record.isLive, draft.record.kind == .hardLink,
+                draft.needsSlot || draft.original?.linkTarget != draft.record.linkTarget
             else { continue }
-            guard let record = try record(target), try !isGivenUp(record) else {
+            guard let target = target(of: draft.record), let record = try record(target), canHaveLinks(record),
+                try !isGivenUp(record)
+            else {
                 try update(id) { draft in
                     draft.record.deletedAt = draft.original?.deletedAt ?? now
                     draft.needsSlot = false
