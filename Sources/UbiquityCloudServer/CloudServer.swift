@@ -15,6 +15,8 @@ package final class CloudServer: Sendable {
     private let addresses: AddressLimit
     private let access: CloudAccess
     private let responder: RouterResponder<CloudContext>
+    /// The method and path of every route, for example "GET /v1/accounts".
+    let routes: [String]
 
     package convenience init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger) {
         var rules = ConnectionRules()
@@ -37,6 +39,7 @@ package final class CloudServer: Sendable {
         AccountRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
         PageRoutes(host: host).add(to: router)
+        routes = router.routes.map { "\($0.method) \($0.path)" }
         responder = router.buildResponder()
     }
 

@@ -1,0 +1,160 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import Testing
+import UbiquityCloudClient
+@testable import UbiquityCloudServer
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+/// Every route of the cloud and the answer that each kind of client gets. The routes come from the router: one without
+/// a row in the table fails the test.
+@Suite struct RightsTests {
+    /// A kind of client. Alice's things are what all of them ask for.
+    private enum Client: CaseIterable {
+        case noToken, wrongToken
+        /// Bob has an account and a container of the same name.
+        case otherAccount, owner
+        /// The cloud's own user at its Unix socket, without a token.
+        case socket
+    }
+
+    /// Statuses in the order of `Client.allCases`.
+    private static let table: [String: [Int]] = [
+        // For everybody.
+        "GET /healthz": [200, 200, 200, 200, 200],
+        // For the cloud's own user.
+        "GET /metrics": [403, 403, 403, 403, 200],
+        "GET /v1/accounts": [403, 403, 403, 403, 200],
+        "POST /v1/accounts": [403, 403, 403, 403, 201],
+        "DELETE /v1/accounts/{account}": [403, 403, 403, 403, 204],
+        // An account's own container. Of another account's items, versions and chunks there is nothing in it.
+        "POST /v1/containers/{container}": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/changes": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/snapshot": [401, 401, 200, 200, 200],
+        "POST /v1/containers/{container}/commit": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/usage": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/events": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/versions/{version}": [401, 401, 404, 200, 404],
+        "GET /v1/containers/{container}/items/{item}/versions": [401, 401, 404, 200, 404],
+        "POST /v1/containers/{container}/chunks": [401, 401, 204, 204, 204],
+        "POST /v1/containers/{container}/chunks/missing": [401, 401, 200, 200, 200],
+        "POST /v1/containers/{container}/chunks/unsound": [401, 401, 200, 200, 200],
+        "POST /v1/containers/{container}/chunks/fetch": [401, 401, 200, 200, 200],
+        "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 404],
+        // Pages. At the socket they show all accounts.
+        "GET /": [401, 401, 200, 200, 200],
+        "GET /containers/{container}": [401, 401, 200, 200, 200],
+        "GET /containers/{container}/conflicts": [401, 401, 200, 200, 200],
+        "GET /containers/{container}/trash": [401, 401, 200, 200, 200],
+        "GET /containers/{container}/items/{item}": [401, 401, 404, 200, 404],
+    ]
+
+    private static let item = ItemID(high: 0xA11C_E000_0000_0000, low: 1)
+    private static let version = VersionID(high: 0xA11C_E000_0000_0000, low: 2)
+    private static let chunk = TestChunks.chunk(Array("the text that only Alice has".utf8))
+    /// Not in the path of any request, so no error repeats it.
+    private static let secrets = ["secret.txt", "only Alice has"]
+    private static let parameters = [
+        "container": RunningServer.containerName.name, "item": "\(item)", "version": "\(version)",
+        "chunk": "\(chunk.id)", "account": "carol",
+    ]
+
+    private static func routes(_ cloud: Cloud) -> [String] {
+        CloudServer(
+            host: CloudHost(cloud), configuration: CloudServerConfiguration(endpoints: []), logger: Harness.logger
+        ).routes
+    }
+
+    @Test func everyRouteAnswersEachClientAsTheTableSays() async throws {
+        try await RealCloud.run { socket, web, cloud in
+            let routes = Self.routes(cloud)
+            #expect(Set(routes) == Set(Self.table.keys))
+            let tokens = try await prepare(cloud, web)
+            for route in routes.sorted() {
+                var found = [Int]()
+                for client in Client.allCases {
+                    let answer = try await ask(route, client, tokens, web, socket)
+                    found.append(answer.status)
+                    guard client != .owner else { continue }
+                    let text = String(decoding: answer.bytes, as: UTF8.self)
+                    let seen = Self.secrets.filter { text.contains($0) }
+                    #expect(seen == [], "\(route) for \(client)")
+                }
+                #expect(found == Self.table[route], "\(route)")
+            }
+        }
+    }
+
+    /// Alice has a file, Bob an empty container, Carol an account to delete.
+    private func prepare(_ cloud: Cloud, _ web: CloudAddress) async throws -> [Client: String] {
+        let alice = try await cloud.createAccount("alice"), bob = try await cloud.createAccount("bob")
+        _ = try await cloud.createAccount("carol")
+        let client = try RealCloud.client(web, token: alice, device: 1)
+        _ = try await client.open()
+        let content = ContentChange(
+            version: Self.version, baseVersion: nil, size: Int64(Self.chunk.bytes.count),
+            manifest: [ChunkReference(id: Self.chunk.id, length: Self.chunk.bytes.count)])
+        let fields = ChangedFields(
+            place: Place(parent: .root, name: try ItemName("secret.txt")), mode: 0o644, createdAt: .zero,
+            modifiedAt: .zero, content: content)
+        _ = try await client.commit(
+            CommitRequest(
+                id: RequestID(high: 1, low: 1), device: DeviceID(high: 9, low: 1), deviceName: "laptop",
+                changes: [
+                    ItemChange(
+                        id: Self.item, kind: .file, baseRevision: .zero, changedAt: .zero, action: .put(fields))
+                ], chunks: [Self.chunk]))
+        await client.shutdown()
+        for account in ["bob", Cloud.localAccount] {
+            _ = try await cloud.service(account: account, container: RunningServer.containerName).open()
+        }
+        return [.wrongToken: String(alice.reversed()), .otherAccount: bob, .owner: alice]
+    }
+
+    private func ask(
+        _ route: String, _ client: Client, _ tokens: [Client: String], _ web: CloudAddress, _ socket: CloudAddress
+    ) async throws -> (status: Int, bytes: [UInt8]) {
+        let words = route.split(separator: " ").map(String.init)
+        var path = words[1]
+        for (name, value) in Self.parameters { path = path.replacing("{\(name)}", with: value) }
+        #expect(!path.contains("{"), "a value for each parameter")
+        var request = HTTPClientRequest(url: Plain.base(client == .socket ? socket : web) + path)
+        request.method = HTTPMethod(rawValue: words[0])
+        if let token = tokens[client] { request.headers.add(name: "authorization", value: "Bearer \(token)") }
+        if let (type, body) = try body(of: route, client) {
+            request.headers.add(name: "content-type", value: type)
+            request.body = .bytes(ByteBuffer(bytes: body))
+        }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+        // A stream of events has no end.
+        guard !path.hasSuffix("/events") else { return (Int(response.status.code), []) }
+        let bytes = try await response.body.collect(upTo: 1 << 20)
+        return (Int(response.status.code), Array(bytes.readableBytesView))
+    }
+
+    private func body(of route: String, _ client: Client) throws -> (type: String, bytes: [UInt8])? {
+        let protobuf = WireFormat.protobuf.mediaType
+        switch route {
+        case "POST /v1/accounts": return ("application/json", Array(#"{"name":"dave"}"#.utf8))
+        case "POST /v1/containers/{container}/chunks":
+            return (WireFormat.chunkMediaType, ChunkFrame.encode(TestChunks.chunk([1])))
+        case let route where route.contains("/chunks/") && route.hasPrefix("POST"):
+            return (protobuf, try WireCodec.encode(ChunkIDs([Self.chunk.id]), as: .protobuf))
+        case "POST /v1/containers/{container}/commit":
+            // An item of Alice, which is unknown to everybody else.
+            let change = ItemChange(
+                id: Self.item, kind: .file, baseRevision: Revision(1), changedAt: .zero,
+                action: .put(ChangedFields(mode: 0o600)))
+            let position = UInt64(Client.allCases.firstIndex(of: client) ?? 0)
+            let request = CommitRequest(
+                id: RequestID(high: 2, low: position), device: DeviceID(high: 9, low: 5 + position), deviceName: "x",
+                changes: [change])
+            return (protobuf, try WireCodec.encode(request, as: .protobuf))
+        default: return nil
+        }
+    }
+}
