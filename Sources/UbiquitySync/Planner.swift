@@ -1,30 +1,6 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// A change on its way to the cloud, with the row it was made from: what has changed since is told by comparing.
-package struct PlannedChange: Sendable {
-    package var row: ItemRow
-    package var change: ItemChange
-    /// Of a deletion, if the cloud is known to have the item.
-    package var deletion: DeletionMoment?
-    /// The same for changes of a group that were added along with each other: none goes well without the others.
-    package var unit = 0
-}
-
-/// The content of a dirty file, read and cut, whose chunks are at the cloud or travel along.
-package struct PreparedContent: Sendable, Hashable {
-    /// The row's generation that was read.
-    package var generation: Int64
-    package var manifest: Manifest
-    package var size: Int64
-
-    package init(generation: Int64, manifest: Manifest, size: Int64) {
-        self.generation = generation
-        self.manifest = manifest
-        self.size = size
-    }
-}
-
 /// Makes a group of changes from dirty rows: in their order, and with each change the ones it cannot go without.
 ///
 /// Those are the folder it lies in, if the cloud does not have that yet, and the item that has its name at the cloud,
@@ -75,6 +51,8 @@ package struct Planner {
         self.prepared = prepared
         self.limit = limit
     }
+
+    private var cloud: CloudKnowledge { CloudKnowledge(reader: reader) }
 
     package var isFull: Bool { group.count >= limit }
 
@@ -266,7 +244,7 @@ package struct Planner {
     }
 
     private func isHeld(_ row: ItemRow) throws -> Bool {
-        try row.isDeleted && row.dirtyOrder > deletionsUpTo && !reader.isUnknownDeletion(row)
+        try row.isDeleted && row.dirtyOrder > deletionsUpTo && !cloud.isUnknownDeletion(row)
     }
 
     private func change(of row: ItemRow, _ action: ItemChange.Action) -> ItemChange {
@@ -282,7 +260,7 @@ package struct Planner {
         // a link takes along before its own turn.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
         if isNew, row.dirty.contains(.content), row.nextVersion == nil { return nil }
-        if isNew, prepared[row.key]?.generation != row.generation, try reader.comesWithContent(row) { return nil }
+        if isNew, prepared[row.key]?.generation != row.generation, try cloud.comesWithContent(row) { return nil }
         var fields = ChangedFields()
         if isNew || row.dirty.contains(.place) {
             guard let entry = row.entry, let parent = try place(row, entry) else { return nil }
@@ -328,7 +306,7 @@ package struct Planner {
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
         let isNew = linked.dirty.contains(.created)
-        guard try isNew || comesBack(linked) else { return true }
+        guard try isNew || cloud.comesBack(linked) else { return true }
         func goes(_ change: PlannedChange) -> Bool {
             change.row.key == linked.key && (isNew || change.hasWholeContent)
         }
@@ -336,12 +314,6 @@ package struct Planner {
         guard try !isRefused(linked) && mayComeAlong(linked) else { return false }
         try add(linked)
         return group.contains(where: goes)
-    }
-
-    /// Whether the cloud has deleted the item and takes it back with a content. Of one that was given up before there
-    /// was any it keeps no name.
-    private func comesBack(_ row: ItemRow) throws -> Bool {
-        try row.dirty.contains(.content) && reader.remote(id: row.id)?.isDeleted ?? true
     }
 
     /// The folder's id, after adding what must come along.
@@ -367,7 +339,7 @@ package struct Planner {
     /// Sent alone, the move would make a cycle, and the cloud would undo it. The other folder's move is sent with it.
     /// - Returns: false if that move waits. Then this one waits too.
     private mutating func addWayOut(of folder: ItemRow, to parent: ItemRow) throws -> Bool {
-        guard folder.kind == .directory, try isAtCloud(folder) else { return true }
+        guard folder.kind == .directory, try cloud.isAtCloud(folder) else { return true }
         var tried: Set<ItemKey> = []
         while let moved = try movesWithin(folder, above: parent) {
             // The cloud decides about moves of other devices.
@@ -380,11 +352,6 @@ package struct Planner {
         return true
     }
 
-    /// Of a new item the answer may have been lost: then it has a place there.
-    private func isAtCloud(_ row: ItemRow) throws -> Bool {
-        try !row.dirty.contains(.created) || reader.remoteParent(of: row.id) != nil
-    }
-
     /// Goes from a folder up to the top as it will be at the cloud.
     /// - Returns: nil if `folder` is not met there; else what lies between and was moved here, and does not go.
     private mutating func movesWithin(_ folder: ItemRow, above parent: ItemRow) throws -> [ItemRow]? {
@@ -392,7 +359,7 @@ package struct Planner {
         for _ in 0..<Limits.maximumDepth {
             if current.key == folder.key { return moved }
             guard current.key != .root else { return nil }
-            let isNew = try !isAtCloud(current), isMoved = !isNew && current.dirty.contains(.place)
+            let isNew = try !cloud.isAtCloud(current), isMoved = !isNew && current.dirty.contains(.place)
             var next: ItemRow?
             if let entry = current.entry, isNew || isMoved && decisions.goes(current.key) {
                 next = try reader.row(key: entry.parent)
@@ -404,44 +371,5 @@ package struct Planner {
             current = next
         }
         return nil
-    }
-}
-
-extension IndexReader {
-    /// Whether a new file is not announced before its content is at the cloud: one that has its name there may be the
-    /// same, put there by another device, and the cloud makes one of two that are equal.
-    func comesWithContent(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .file, row.dirty.contains(.created), row.dirty.contains(.content), let entry = row.entry,
-            let folder = try folderAtCloud(entry.parent)
-        else { return false }
-        // One of several that differ may be it that got a number.
-        for number in 1...SyncLimits.comparedNames {
-            let name = number == 1 ? entry.name : entry.name.numbered(number)
-            let occupants = try remoteOccupants(of: folder, named: name).filter { $0.id != row.id }
-            guard !occupants.isEmpty else { return false }
-            if occupants.contains(where: { Self.mayBe($0, row) }) { return true }
-        }
-        return false
-    }
-
-    /// Of another size it is another, and nobody has to wait to see both.
-    private static func mayBe(_ occupant: RemoteItem, _ row: ItemRow) -> Bool {
-        guard occupant.kind == .file, let content = occupant.content else { return false }
-        return content.isAvailable && content.size == row.size
-    }
-
-    /// The folder as the cloud has it; one that is new here becomes one with what has its name there.
-    private func folderAtCloud(_ key: ItemKey) throws -> ItemID? {
-        guard let row = try row(key: key) else { return nil }
-        guard row.dirty.contains(.created) else { return row.id }
-        guard let entry = row.entry, let above = try folderAtCloud(entry.parent) else { return nil }
-        return try remoteOccupants(of: above, named: entry.name).first { $0.kind == .directory }?.id
-    }
-
-    /// Whether the cloud is not known to have the deleted item: what brings it into being may be on its way still. No
-    /// other device has seen it, so nobody is asked, and what has its name here next must not come before.
-    func isUnknownDeletion(_ row: ItemRow) throws -> Bool {
-        guard row.isDeleted, row.flags.contains(.creationSent) else { return false }
-        return try remote(id: row.id)?.isDeleted ?? true
     }
 }

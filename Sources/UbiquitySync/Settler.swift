@@ -31,6 +31,15 @@ package struct Settler {
         self.trustsPrivileges = trustsPrivileges
     }
 
+    private var links: LinkTargets { LinkTargets(transaction: transaction, now: now) }
+
+    private var abandoned: AbandonedFolders {
+        AbandonedFolders(transaction: transaction, now: now, trustsPrivileges: trustsPrivileges)
+    }
+
+    /// Removes the folders that were deleted elsewhere and that nothing keeps any more.
+    package func removeLingering(limit: Int) throws { try abandoned.remove(limit: limit) }
+
     mutating func drop(_ content: ContentID) throws {
         try transaction.forgetContent(content)
         dropped.append(content)
@@ -87,35 +96,6 @@ package struct Settler {
         merged.flags.remove(.madeHere)
         try transaction.update(merged, before: row)
         transaction.note(.attributes, before: row, after: merged)
-    }
-
-    /// A further name leads where its record does, once that is here: what was made with it may have become one with
-    /// another item, or be sent again as an item of its own.
-    /// - Returns: false while that is not here.
-    private func followTarget(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
-        guard row.kind == .hardLink, row.linkTarget != item.linkTarget, try !leadsToNewItem(row) else { return true }
-        guard try isLinkedHere(item) || row.entry == nil && !leadsToALink(item) else { return false }
-        let before = row
-        row.linkTarget = item.linkTarget
-        row.changedAt = now
-        try transaction.update(row, before: before)
-        transaction.note(.replaced, before: before, after: row)
-        try transaction.touchLinked(before.linkedID, now: now)
-        try transaction.touchLinked(row.linkedID, now: now)
-        return true
-    }
-
-    /// Whether a hard link's record leads to another link: then it is never followed.
-    private func leadsToALink(_ item: RemoteItem) throws -> Bool {
-        guard let id = ItemID(bytes: item.linkTarget) else { return true }
-        return try transaction.row(id: id)?.kind == .hardLink || transaction.remote(id: id)?.kind == .hardLink
-    }
-
-    /// Whether it is a further name of what was made here and has not been answered for yet. Should that be one with
-    /// another's item at the cloud, the answer says so, and brings its names along (see `retargetLinks`).
-    private func leadsToNewItem(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .hardLink, let linked = try transaction.named(row) else { return false }
-        return linked.dirty.contains(.created)
     }
 
     /// A local content that the record's replaces only when it is downloaded keeps its own size and times till then.
@@ -179,14 +159,6 @@ package struct Settler {
         return .waiting
     }
 
-    /// Whether what a hard link leads to is here; true for anything else. A file that is kept local is not what the
-    /// cloud's link leads to, though it has that id after a loss of power (`separateLocal`): that file comes beside it.
-    private func isLinkedHere(_ item: RemoteItem) throws -> Bool {
-        guard item.kind == .hardLink else { return true }
-        guard let id = ItemID(bytes: item.linkTarget), let linked = try transaction.row(id: id) else { return false }
-        return !linked.isDeleted && !linked.isExcluded && linked.kind != .directory && linked.kind != .hardLink
-    }
-
     private func forgetTombstone(_ id: ItemID) throws -> SettlingState {
         try transaction.forgetRemote(id)
         return .settled
@@ -195,8 +167,8 @@ package struct Settler {
     // MARK: Additions and changes
 
     private mutating func add(_ item: RemoteItem) throws -> Bool {
-        if try adopt(item) { return true }
-        guard try isLinkedHere(item) else { return false }
+        if try abandoned.adopt(item) { return true }
+        guard try links.isHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: nil) else { return false }
         var row = Overlay.newRow(
             item, key: ItemKey(transaction.newNumber()), owner: owner, now: now, trustsPrivileges: trustsPrivileges)
@@ -222,7 +194,7 @@ package struct Settler {
             try overlay(item, old: item)
             row = try transaction.row(key: row.key) ?? row
         }
-        let leads = try followTarget(item, &row)
+        let leads = try links.follow(item, &row)
         let isPlaced = try followPlace(item, &row) && leads
         let hasContent = try followContent(item, row)
         return isPlaced ? (hasContent ? .settled : .awaitingContent) : try waiting(item)
@@ -236,7 +208,7 @@ package struct Settler {
             return true
         }
         // What has no place leads nowhere while its file has none.
-        guard try row.entry != nil || isLinkedHere(item) else { return false }
+        guard try row.entry != nil || links.isHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: row) else { return false }
         let before = row
         row.entry = entry
@@ -291,7 +263,7 @@ package struct Settler {
             let remote = try transaction.remote(id: other.id)
         else { return false }
         if remote.isDeleted {
-            switch try rest(in: other) {
+            switch try abandoned.rest(in: other) {
             case .changed: return false
             // The folder remains for the excluded items. Other items in it leave, perhaps to its name.
             case .keptLocal: return try moveAside(other)
@@ -318,35 +290,6 @@ package struct Settler {
         try transaction.update(row, before: local)
         transaction.note(.moved, before: local, after: row)
         return true
-    }
-
-    /// What lies in a folder that the cloud has no more.
-    private enum Rest {
-        /// Nothing that would not leave with the feed.
-        case nothing
-        /// Beside that, what is kept local.
-        case keptLocal
-        /// Something that was changed here, or is being. A folder with much in it counts as that, so that no look costs
-        /// much; so does what is no folder.
-        case changed
-    }
-
-    private func rest(in folder: ItemRow) throws -> Rest {
-        guard folder.kind == .directory else { return .changed }
-        var waiting = [folder], seen = 0, rest = Rest.nothing
-        while let next = waiting.popLast() {
-            if next.isExcluded {
-                rest = .keptLocal
-                continue
-            }
-            guard next.dirty.isEmpty, !next.isWriting else { return .changed }
-            guard next.kind == .directory else { continue }
-            let children = try transaction.children(of: next.key, after: nil, limit: SyncLimits.abandonedItems)
-            waiting += children
-            seen += children.count
-            guard seen < SyncLimits.abandonedItems else { return .changed }
-        }
-        return rest
     }
 
     /// Moves made here that put `key` below `ancestor` are given up where the cloud has moved it the other way round:
@@ -420,7 +363,7 @@ package struct Settler {
         // A local edit or a new child wins over the deletion: the cloud restores the item at the commit.
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
         if row.isWriting { return false }
-        if try transaction.hasChildren(row.key) { return try linger(row) }
+        if try transaction.hasChildren(row.key) { return try abandoned.linger(row) }
         if row.isLinked, try keepForOtherNames(row) { return false }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
@@ -435,65 +378,5 @@ package struct Settler {
     private func keepForOtherNames(_ row: ItemRow) throws -> Bool {
         let links = try transaction.links(to: row.id)
         return try links.contains { !$0.isExcluded } || transaction.moveToOtherName(row, now: now)
-    }
-}
-
-// Folders that were deleted elsewhere while something that never leaves this device lies in them.
-extension Settler {
-    /// A folder in which nothing is left but what is kept local stays for that, on this device only, until that is gone
-    /// or something new in it brings the folder back.
-    /// - Returns: false if there is more in it.
-    private func linger(_ row: ItemRow) throws -> Bool {
-        guard try !transaction.hasSyncedChildren(row.key) else { return false }
-        var next = row
-        next.flags.insert(.lingering)
-        try transaction.update(next, before: row)
-        return true
-    }
-
-    /// Removes the folders that nothing keeps any more.
-    package func removeLingering(limit: Int) throws {
-        for row in try transaction.lingering(limit: limit) {
-            guard row.dirty.isEmpty, try !transaction.hasChildren(row.key),
-                try transaction.remote(id: row.id)?.isDeleted ?? true
-            else { continue }
-            try transaction.delete(row)
-            transaction.note(.removed, before: row, after: nil)
-            try transaction.forgetRemote(row.id)
-        }
-    }
-
-    /// A folder of that name is here: what was kept for local things, or is ignored by an ignore file, is that one now.
-    /// What is in it stays local.
-    private mutating func adopt(_ item: RemoteItem) throws -> Bool {
-        guard item.kind == .directory, let parent = try transaction.row(id: item.parent), !parent.isExcluded,
-            let other = try transaction.child(of: parent.key, named: item.name), other.kind == .directory,
-            other.flags.contains(.lingering) || isIgnoredByFile(other, item.name), other.dirty.isEmpty
-        else { return false }
-        try transaction.forgetRemote(other.id)
-        // What has been changed in it brings it back, at another name: that leaves with it.
-        try transaction.awaitFolder(other.id)
-        var row = other
-        row.id = item.id
-        row.flags.subtract([.lingering, .excluded, .madeHere])
-        if other.isExcluded { try keepOwn(&row, item) }
-        let shown = Overlay.metadata(
-            row, old: nil, new: item, keepTimes: false, trustsPrivileges: trustsPrivileges)
-        try transaction.update(shown, before: other)
-        transaction.note(.attributes, before: other, after: shown)
-        return true
-    }
-
-    /// The folder is no more open than it was here, and keeps its attributes, on all devices.
-    private func keepOwn(_ row: inout ItemRow, _ item: RemoteItem) throws {
-        let arriving = trustsPrivileges ? item.mode : Privileges.arriving(item.mode, over: row.mode)
-        if row.mode & arriving != arriving { try transaction.markDirty(&row, .mode, now: now) }
-        row.mode &= item.mode
-        if !row.xattrs.isEmpty { try transaction.markDirty(&row, .xattrs, now: now) }
-    }
-
-    /// Such a rule holds for all that is in a folder too; one of the standard list is about names.
-    private func isIgnoredByFile(_ row: ItemRow, _ name: ItemName) -> Bool {
-        row.isExcluded && !transaction.isLocalEverywhere(name, row.kind)
     }
 }

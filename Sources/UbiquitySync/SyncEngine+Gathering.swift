@@ -141,7 +141,7 @@ extension SyncEngine {
                 var finder = PackageFinder(reader, index)
                 let owners = try rows.map { try finder.packages(with: $0) }
                 let ends = try rows.map { try finish(of: $0, reader, now) }
-                return (rows, owners, ends, try rows.map { try reader.isUnknownDeletion($0) })
+                return (rows, owners, ends, try rows.map { try CloudKnowledge(reader: reader).isUnknownDeletion($0) })
             }
             guard let last = rows.last else {
                 isComplete = start == 0

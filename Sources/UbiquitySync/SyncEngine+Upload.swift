@@ -44,7 +44,7 @@ extension SyncEngine {
         // of a package is announced before all of it is uploaded.
         guard row.dirty.contains(.created) else { return true }
         return try index.read { reader in
-            if try reader.comesWithContent(row) { return true }
+            if try CloudKnowledge(reader: reader).comesWithContent(row) { return true }
             var finder = PackageFinder(reader, index)
             return try !finder.packages(changedBy: row).isEmpty
         }
