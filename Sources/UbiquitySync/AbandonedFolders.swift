@@ -1,20 +1,20 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// Folders that were deleted elsewhere while something that never leaves this device lies in them.
+/// Folders that another device deleted while they contain items that never leave this device.
 struct AbandonedFolders {
     let transaction: IndexTransaction
     let now: Timestamp
     let trustsPrivileges: Bool
 
-    /// What lies in a folder that the cloud has no more.
+    /// The contents of a folder that the cloud has deleted.
     enum Rest {
-        /// Nothing that would not leave with the feed.
+        /// Nothing, or only items that the feed will remove.
         case nothing
-        /// Beside that, what is kept local.
+        /// Besides those, excluded items.
         case keptLocal
-        /// Something that was changed here, or is being. A folder with much in it counts as that, so that no look costs
-        /// much; so does what is no folder.
+        /// An item that was changed here, or is being written. A folder with many items counts as that, so that no
+        /// check costs much. So does an item that is not a folder.
         case changed
     }
 
@@ -36,9 +36,9 @@ struct AbandonedFolders {
         return rest
     }
 
-    /// A folder in which nothing is left but what is kept local stays for that, on this device only, until that is gone
-    /// or something new in it brings the folder back.
-    /// - Returns: false if there is more in it.
+    /// Keeps a folder that contains only excluded items, on this device only. It goes when they are gone; a new item in
+    /// it restores the folder.
+    /// - Returns: false if it contains other items.
     func linger(_ row: ItemRow) throws -> Bool {
         guard try !transaction.hasSyncedChildren(row.key) else { return false }
         var next = row
@@ -47,7 +47,7 @@ struct AbandonedFolders {
         return true
     }
 
-    /// Removes the folders that nothing keeps any more.
+    /// Removes the folders that are empty by now.
     func remove(limit: Int) throws {
         for row in try transaction.lingering(limit: limit) {
             guard row.dirty.isEmpty, try !transaction.hasChildren(row.key),
@@ -59,15 +59,15 @@ struct AbandonedFolders {
         }
     }
 
-    /// A folder of that name is here: what was kept for local things, or is ignored by an ignore file, is that one now.
-    /// What is in it stays local.
+    /// Gives the record's identity to a local folder of that name: one that remained for excluded items, or one that an
+    /// ignore file excludes. The items in it stay local.
     func adopt(_ item: RemoteItem) throws -> Bool {
         guard item.kind == .directory, let parent = try transaction.row(id: item.parent), !parent.isExcluded,
             let other = try transaction.child(of: parent.key, named: item.name), other.kind == .directory,
             other.flags.contains(.lingering) || isIgnoredByFile(other, item.name), other.dirty.isEmpty
         else { return false }
         try transaction.forgetRemote(other.id)
-        // What has been changed in it brings it back, at another name: that leaves with it.
+        // Changed items in it restore the old folder under another name, and leave with it.
         try transaction.awaitFolder(other.id)
         var row = other
         row.id = item.id
@@ -80,7 +80,7 @@ struct AbandonedFolders {
         return true
     }
 
-    /// The folder is no more open than it was here, and keeps its attributes, on all devices.
+    /// Keeps the folder's attributes and the narrower one of both modes, on all devices.
     private func keepOwn(_ row: inout ItemRow, _ item: RemoteItem) throws {
         let arriving = trustsPrivileges ? item.mode : Privileges.arriving(item.mode, over: row.mode)
         if row.mode & arriving != arriving { try transaction.markDirty(&row, .mode, now: now) }
@@ -88,7 +88,7 @@ struct AbandonedFolders {
         if !row.xattrs.isEmpty { try transaction.markDirty(&row, .xattrs, now: now) }
     }
 
-    /// Such a rule holds for all that is in a folder too; one of the standard list is about names.
+    /// A rule of an ignore file also covers the items in a folder. A rule of the standard list is about names only.
     private func isIgnoredByFile(_ row: ItemRow, _ name: ItemName) -> Bool {
         row.isExcluded && !transaction.isLocalEverywhere(name, row.kind)
     }

@@ -1,17 +1,17 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// What this device knows of the cloud about a changed item. The planner and the uploader decide by it.
+/// Questions about the cloud's state of a changed item, answered from the index. The planner and the uploader ask them.
 struct CloudKnowledge {
     let reader: IndexReader
 
-    /// Whether a new file is not announced before its content is at the cloud: one that has its name there may be the
-    /// same, put there by another device, and the cloud makes one of two that are equal.
+    /// Whether a new file is announced only with its content. A file with its name at the cloud may be the same one,
+    /// uploaded by another device, and the cloud merges two equal files.
     func comesWithContent(_ row: ItemRow) throws -> Bool {
         guard row.kind == .file, row.dirty.contains(.created), row.dirty.contains(.content), let entry = row.entry,
             let folder = try folderAtCloud(entry.parent)
         else { return false }
-        // One of several that differ may be it that got a number.
+        // The equal file may have got a number, beside others that differ.
         for number in 1...SyncLimits.comparedNames {
             let name = number == 1 ? entry.name : entry.name.numbered(number)
             let occupants = try reader.remoteOccupants(of: folder, named: name).filter { $0.id != row.id }
@@ -21,13 +21,13 @@ struct CloudKnowledge {
         return false
     }
 
-    /// Of another size it is another, and nobody has to wait to see both.
+    /// Files of different sizes differ, so both can be shown at once.
     private static func mayBe(_ occupant: RemoteItem, _ row: ItemRow) -> Bool {
         guard occupant.kind == .file, let content = occupant.content else { return false }
         return content.isAvailable && content.size == row.size
     }
 
-    /// The folder as the cloud has it; one that is new here becomes one with what has its name there.
+    /// The cloud's id of the folder. A new folder is merged into the cloud's folder of the same name.
     private func folderAtCloud(_ key: ItemKey) throws -> ItemID? {
         guard let row = try reader.row(key: key) else { return nil }
         guard row.dirty.contains(.created) else { return row.id }
@@ -35,20 +35,20 @@ struct CloudKnowledge {
         return try reader.remoteOccupants(of: above, named: entry.name).first { $0.kind == .directory }?.id
     }
 
-    /// Whether the cloud is not known to have the deleted item: what brings it into being may be on its way still. No
-    /// other device has seen it, so nobody is asked, and what has its name here next must not come before.
+    /// Whether the cloud is not known to have the deleted item, while its creation may be in flight. No other device
+    /// has seen it, so its deletion needs no confirmation, and the next item of that name must not precede it.
     func isUnknownDeletion(_ row: ItemRow) throws -> Bool {
         guard row.isDeleted, row.flags.contains(.creationSent) else { return false }
         return try reader.remote(id: row.id)?.isDeleted ?? true
     }
 
-    /// Of a new item the answer may have been lost: then it has a place there.
+    /// Whether the cloud has the item. It may have a new one, if the answer to its creation was lost.
     func isAtCloud(_ row: ItemRow) throws -> Bool {
         try !row.dirty.contains(.created) || reader.remoteParent(of: row.id) != nil
     }
 
-    /// Whether the cloud has deleted the item and takes it back with a content. Of one that was given up before there
-    /// was any it keeps no name.
+    /// Whether the cloud has deleted the item and restores it with a content. It keeps no hard link to an item that was
+    /// given up before it had a content.
     func comesBack(_ row: ItemRow) throws -> Bool {
         try row.dirty.contains(.content) && reader.remote(id: row.id)?.isDeleted ?? true
     }

@@ -1,14 +1,14 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// What hard links lead to, for the settler.
+/// The targets of hard links, for the settler.
 struct LinkTargets {
     let transaction: IndexTransaction
     let now: Timestamp
 
-    /// A further name leads where its record does, once that is here: what was made with it may have become one with
-    /// another item, or be sent again as an item of its own.
-    /// - Returns: false while that is not here.
+    /// Gives a hard link the target of its record once that item is here. The item that the link was made for may have
+    /// been merged into another one, or be sent again as a new item.
+    /// - Returns: false while the target is not here.
     func follow(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
         guard row.kind == .hardLink, row.linkTarget != item.linkTarget, try !leadsToNewItem(row) else { return true }
         guard try isHere(item) || row.entry == nil && !leadsToALink(item) else { return false }
@@ -22,21 +22,21 @@ struct LinkTargets {
         return true
     }
 
-    /// Whether a hard link's record leads to another link: then it is never followed.
+    /// Whether a hard link's record refers to another link. Such a record is never followed.
     private func leadsToALink(_ item: RemoteItem) throws -> Bool {
         guard let id = ItemID(bytes: item.linkTarget) else { return true }
         return try transaction.row(id: id)?.kind == .hardLink || transaction.remote(id: id)?.kind == .hardLink
     }
 
-    /// Whether it is a further name of what was made here and has not been answered for yet. Should that be one with
-    /// another's item at the cloud, the answer says so, and brings its names along (see `retargetLinks`).
+    /// Whether the link's item was created here and its commit has no answer yet. If the cloud merges the item into
+    /// another one, the answer says so and retargets its links (see `retargetLinks`).
     private func leadsToNewItem(_ row: ItemRow) throws -> Bool {
         guard row.kind == .hardLink, let linked = try transaction.named(row) else { return false }
         return linked.dirty.contains(.created)
     }
 
-    /// Whether what a hard link leads to is here; true for anything else. A file that is kept local is not what the
-    /// cloud's link leads to, though it has that id after a loss of power (`separateLocal`): that file comes beside it.
+    /// Whether the target of a hard link is here; true for other kinds. An excluded file is not the target, even if it
+    /// has the target's id after a power loss (`separateLocal`): the cloud's file is placed beside it.
     func isHere(_ item: RemoteItem) throws -> Bool {
         guard item.kind == .hardLink else { return true }
         guard let id = ItemID(bytes: item.linkTarget), let linked = try transaction.row(id: id) else { return false }

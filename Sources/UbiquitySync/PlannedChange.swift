@@ -1,11 +1,11 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// A change on its way to the cloud, with the row it was made from: what has changed since is told by comparing.
+/// A change on its way to the cloud, with the row that it was made from. A comparison shows later changes.
 package struct PlannedChange: Sendable {
     package var row: ItemRow
     package var change: ItemChange
-    /// Of a deletion, if the cloud is known to have the item.
+    /// For a deletion, if the cloud is known to have the item.
     package var deletion: DeletionMoment?
     /// The same for changes of a group that were added along with each other: none goes well without the others.
     package var unit = 0

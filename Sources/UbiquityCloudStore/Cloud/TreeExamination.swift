@@ -119,8 +119,8 @@ struct TreeExamination {
         }
     }
 
-    /// Hard links to anything but a file or a symlink. A link to a link leads where that one leads, if that is a file;
-    /// the others lead nowhere. (A link to an unknown item stays: the device that has the item sends it again.)
+    /// Hard links to anything but a file or a symlink. A link to a link gets the file at the end of the chain;
+    /// the others are deleted. (A link to an unknown item stays: the device that has the item sends it again.)
     @Sendable private static func links(_ tables: ContainerTables) throws -> [Problem] {
         try tables.fetchAll(
             """
@@ -161,8 +161,8 @@ struct TreeExamination {
         return nil
     }
 
-    /// Items in what is no folder, and folders that lie in themselves. Of a circle the folder that came last to its
-    /// place moves to the top.
+    /// Items in an item that is not a folder, and folders in a circle. The folder of a circle that was moved last is
+    /// moved to the top folder.
     @Sendable private static func places(_ tables: ContainerTables) throws -> [Problem] {
         let strays = try tables.fetchAll(
             """
@@ -171,7 +171,9 @@ struct TreeExamination {
             WHERE item.container = ? AND item.id <> ? AND item.kind <> 2 AND parent.kind <> 2
             """, [Bytes(ItemID.root.bytes)]
         ).compactMap { ItemID(bytes: $0.bytes(0) ?? []) }
-        let inFolders = strays.map { Problem(item: $0, detail: "an item in what is no folder", repair: .moveToTop) }
+        let inFolders = strays.map {
+            Problem(item: $0, detail: "an item in an item that is not a folder", repair: .moveToTop)
+        }
         return inFolders + (try circles(tables))
     }
 
