@@ -281,7 +281,7 @@ package final class DaemonConnection: Sendable {
             // ended.
             let socket = stateFolder + "/" + ControlRoute.socketName
             if LocalSocket.isListening(socket) {
-                throw MountUnreachable(stateFolder, "its daemon broke off: \(error)")
+                throw MountUnreachable(stateFolder, "its daemon closed the connection: \(error)")
             }
             let refusal = DaemonOwner.refusal(stateFolder: stateFolder)
             throw MountUnreachable(stateFolder, refusal ?? "its daemon has ended; mount it again")

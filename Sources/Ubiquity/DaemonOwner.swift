@@ -27,8 +27,8 @@ enum DaemonOwner {
     static func refusal(of peer: SocketPeer) -> String? { peer.isOwnUser ? nil : foreign("its daemon", peer.user) }
 
     private static func foreign(_ subject: String, _ user: UInt32?) -> String {
-        guard let user else { return "it is another user's; this command runs as \(UserName.own)" }
-        return "\(subject) is another user's, \(UserName.text(user)); this command runs as \(UserName.own)"
+        guard let user else { return "it belongs to another user; this command runs as \(UserName.own)" }
+        return "\(subject) belongs to another user, \(UserName.text(user)); this command runs as \(UserName.own)"
     }
 }
 

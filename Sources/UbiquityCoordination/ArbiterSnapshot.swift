@@ -85,15 +85,15 @@ extension Arbiter {
         for one in granted {
             for other in granted where other.id > one.id {
                 if mayIgnore(one, other, surroundings) || mayIgnore(other, one, surroundings) { continue }
-                if let unit = overlap(one, other, surroundings) { return "\(one.id) and \(other.id) both have \(unit)" }
+                if let unit = overlap(one, other, surroundings) { return "\(one.id) and \(other.id) both hold \(unit)" }
             }
         }
         let expected = requests.values.filter { $0.state != .granted }.map(\.id).sorted()
-        if expected != waiting { return "the list of those that wait is wrong" }
+        if expected != waiting { return "the list of waiting requests is wrong" }
         if requests.isEmpty, !requestsByUnit.isEmpty || !reachingDown.isEmpty || nameClaims != 0 || !questions.isEmpty {
-            return "something is left of requests that are over"
+            return "ended requests left entries behind"
         }
-        if requests.isEmpty, presenters.isEmpty, folderUnits != 0 { return "folders are counted wrong" }
+        if requests.isEmpty, presenters.isEmpty, folderUnits != 0 { return "the count of folder units is wrong" }
         return nil
     }
 

@@ -85,13 +85,13 @@ package struct RemoteContent: Hashable, Sendable {
     package var whyNotHere: UbiquityError? {
         if isLost {
             return UbiquityError(
-                .damaged, "the cloud has lost what it knew of the content",
+                .damaged, "the cloud has lost its record of the content",
                 remedy: "run 'ubiquity doctor' on a device that has the file")
         }
         guard !isAvailable else { return nil }
         return UbiquityError(
-            .notUploadedYet, "the content is still on its way from \(deviceName)",
-            remedy: "it comes by itself when that device is online")
+            .notUploadedYet, "\(deviceName) has not uploaded the content yet",
+            remedy: "the download starts by itself once that device has uploaded it")
     }
 
     package init(

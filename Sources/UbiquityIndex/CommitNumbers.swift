@@ -38,7 +38,7 @@ extension ItemIndex {
             let stored = try transaction.number("SELECT value FROM meta WHERE name = 'commits'", []) ?? 0
             let start = max(stored, last)
             let (end, isTooLarge) = start.addingReportingOverflow(CommitNumbers.block)
-            guard !isTooLarge else { throw UbiquityError(.io, "there are no numbers left for commits") }
+            guard !isTooLarge else { throw UbiquityError(.io, "all commit numbers are used up") }
             try transaction.execute("INSERT OR REPLACE INTO meta VALUES ('commits', ?)", [.int(end)])
             return CommitNumbers(last: start, end: end)
         }

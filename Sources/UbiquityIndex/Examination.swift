@@ -127,7 +127,7 @@ extension ItemIndex {
             // Unreadable rows must be repaired first.
             guard isAlone, try !transaction.hasUnreadableRows() else { return broken }
             let local = try transaction.wronglyKeptLocal()
-            return broken + (local.isEmpty ? [] : ["kept local for no reason: \(local.prefix(5))"])
+            return broken + (local.isEmpty ? [] : ["excluded from sync without a reason: \(local.prefix(5))"])
         }
     }
 
@@ -154,7 +154,7 @@ extension ItemIndex {
             return found
         }
         guard FileSystem.isFile(path) else {
-            found.database = ["in its place is no file"]
+            found.database = ["not a regular file"]
             return found
         }
         do {
@@ -167,14 +167,14 @@ extension ItemIndex {
                 let schema = try SchemaProblems(in: db)
                 problems += schema.beyondRepair
                 if problems.isEmpty, try number("journal", db) < 0 {
-                    problems.append("its number of changes is damaged")
+                    problems.append("its change number is damaged")
                 }
                 found.database = problems
                 guard problems.isEmpty else { return found }
                 found.schema = schema.repairable.map(\.problem)
                 if try FileSystem.exists(journal), !FileSystem.isFile(journal) {
                     found.isJournalNoFile = true
-                    found.journal = ["in its place is no file; changes may be lost"]
+                    found.journal = ["not a regular file; changes may be lost"]
                 } else {
                     found.journal = try journalProblems(journal, db)
                 }
@@ -210,7 +210,7 @@ extension ItemIndex {
         let journal = try IndexJournal(reading: path)
         let life = try number("life")
         if try number("begun") == life, try journal.isDamaged(after: number("journal"), of: life, looksThrough: false) {
-            return ["the journal is not the one that the database was last open with; changes may be lost"]
+            return ["the journal does not belong to this database; changes may be lost"]
         }
         return try journal.damage(after: number("journal"), of: number("life")).map { [$0] } ?? []
     }

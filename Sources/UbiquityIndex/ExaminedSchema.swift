@@ -25,7 +25,7 @@ struct SchemaProblems {
         if format != Schema.formatVersion, found.has(latest) {
             repairable.append(
                 (
-                    "it says that its format is \(format), and has the tables of \(Schema.formatVersion)",
+                    "the file declares format \(format) but has the tables of format \(Schema.formatVersion)",
                     "PRAGMA user_version = \(Schema.formatVersion)"
                 ))
             compare(found, with: latest)
@@ -47,7 +47,7 @@ struct SchemaProblems {
             guard let there = found.columns[table] else { continue }
             repairable += there.subtracting(columns).sorted().map {
                 (
-                    "the table \(table) has a column \($0) that is none of ours",
+                    "the table \(table) has an unknown column \($0)",
                     "ALTER TABLE \(table) DROP COLUMN \"\($0.replacing("\"", with: "\"\""))\""
                 )
             }

@@ -66,9 +66,9 @@ extension ItemIndex {
             guard let row = try transaction.row(ino: ino), !row.isDeleted else {
                 throw UbiquityError(.stale, "the file is gone")
             }
-            guard row.kind != .directory else { throw UbiquityError(.notPermitted, "a folder has one name") }
+            guard row.kind != .directory else { throw UbiquityError(.notPermitted, "a folder cannot have hard links") }
             guard try transaction.child(of: folder.key, named: name) == nil else {
-                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")
+                throw UbiquityError(.alreadyExists, "an item with this name exists already", at: "\(name)")
             }
             return try transaction.link(row, in: folder, named: name)
         }
@@ -96,7 +96,7 @@ extension IndexTransaction {
         // A backup's name belongs to this device alone. A program that cannot link its backup renames or copies it.
         let leavesSync = try !row.isExcluded && keepsLocal(name, row.kind, in: folder)
         guard isLocal == (folder.isExcluded || name.isAlwaysLocal), !leavesSync else {
-            throw UbiquityError(.crossesContainers, "a link cannot lead out of what is synced, or into it")
+            throw UbiquityError(.crossesContainers, "a hard link cannot connect synced and excluded items")
         }
     }
 

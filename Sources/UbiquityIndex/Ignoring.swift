@@ -102,7 +102,7 @@ extension ItemIndex {
         }
         guard !isLocal else {
             throw UbiquityError(
-                .notPermitted, "an ignore rule would keep it on this device alone", at: "\(name)",
+                .notPermitted, "an ignore rule excludes this name from sync", at: "\(name)",
                 remedy: "give it another name: ubiquity restore FILE VERSION --to NAME")
         }
     }

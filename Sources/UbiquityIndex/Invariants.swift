@@ -8,7 +8,7 @@ extension ItemIndex {
     package func check() throws {
         try read { try $0.checkInvariants() }
         for row in cache.all where try read({ try $0.row(ino: row.ino) }) != row {
-            throw UbiquityError(.damaged, "what is remembered of \(row.key) is not what the index has")
+            throw UbiquityError(.damaged, "the cached row of \(row.key) differs from the index")
         }
         try checkNames()
     }
@@ -17,10 +17,10 @@ extension ItemIndex {
         let (items, whole) = cache.allNames
         let entries = try read { try $0.allEntries() }
         for (entry, item) in items where entries[entry] != item {
-            throw UbiquityError(.damaged, "who is remembered to have the name \(entry) does not have it")
+            throw UbiquityError(.damaged, "the cached owner of the name \(entry) differs from the index")
         }
         for (entry, item) in entries where whole.contains(entry.parent) && items[entry] != .some(item) {
-            throw UbiquityError(.damaged, "\(item) is in a folder of which all names are remembered, but its own")
+            throw UbiquityError(.damaged, "the cache lacks a name of \(item) in a folder it considers complete")
         }
     }
 }
@@ -66,7 +66,7 @@ extension IndexReader {
     func wrongTotals() throws -> String? {
         let folders = try foldersOfWrongSums()
         guard !folders.isEmpty else { return nil }
-        return "totals of a folder that are not those of the items in it: \(folders.prefix(Self.examplesPerRule))"
+        return "totals of a folder that differ from its items: \(folders.prefix(Self.examplesPerRule))"
     }
 
     func hasUnreadableRows() throws -> Bool {
@@ -106,33 +106,33 @@ extension IndexReader {
         ("no top folder", "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM items WHERE key = 1 AND ino = 1 AND kind = 2)"),
         ("the top folder has an entry", "SELECT item FROM entries WHERE item = 1"),
         ("the top folder is dirty", "SELECT key FROM items WHERE key = 1 AND dirty <> 0"),
-        ("an item that cannot be read", "SELECT key FROM items WHERE \(unreadableItem)"),
-        ("a field that is no number", "SELECT key FROM items WHERE \(unreadableNumber)"),
-        ("a number that cannot be one", "SELECT key FROM items WHERE \(impossibleKey) OR \(impossibleInode)"),
+        ("an unreadable item", "SELECT key FROM items WHERE \(unreadableItem)"),
+        ("a field that is not a number", "SELECT key FROM items WHERE \(unreadableNumber)"),
+        ("an impossible key or inode number", "SELECT key FROM items WHERE \(impossibleKey) OR \(impossibleInode)"),
         ("the top folder has another id", "SELECT key FROM items WHERE \(wrongTopFolder)"),
-        ("a version that is none", "SELECT key FROM items WHERE \(unreadableVersion)"),
-        ("a record that cannot be read", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
-        ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
-        ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),
-        ("a change without a place in the order", "SELECT key FROM items WHERE dirty <> 0 AND dirtyOrder < 1"),
-        ("a place in the feed that cannot be", "SELECT value FROM meta WHERE name = 'revision' AND value < 0"),
-        ("a change of a state that cannot be", "SELECT key FROM items WHERE dirtyBase < 0"),
-        ("a change of what is unknown", "SELECT key FROM items WHERE \(unknownChange)"),
-        ("a name that cannot be read", "SELECT item FROM entries WHERE \(unreadableName)"),
+        ("an invalid version id", "SELECT key FROM items WHERE \(unreadableVersion)"),
+        ("an unreadable record", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
+        ("an unreadable conflict version", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
+        ("an unreadable decision about a version", "SELECT number FROM versionActions WHERE \(unreadableAction)"),
+        ("a change without a position in the order", "SELECT key FROM items WHERE dirty <> 0 AND dirtyOrder < 1"),
+        ("an impossible position in the feed", "SELECT value FROM meta WHERE name = 'revision' AND value < 0"),
+        ("a change with an impossible base revision", "SELECT key FROM items WHERE dirtyBase < 0"),
+        ("a change with unknown fields", "SELECT key FROM items WHERE \(unknownChange)"),
+        ("an unreadable name", "SELECT item FROM entries WHERE \(unreadableName)"),
         ("an entry without item", "SELECT item FROM entries WHERE item NOT IN (SELECT key FROM items)"),
-        ("more than one entry", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
+        ("an item with several entries", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
         (
-            "an entry in what is no folder",
+            "an entry in an item that is not a folder",
             "SELECT item FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)"
         ),
         ("a deleted item with an entry", "SELECT key FROM items JOIN entries ON item = key WHERE dirty & 64"),
         (
-            "an entry of another kind than its item",
+            "an entry whose kind differs from its item's",
             "SELECT item FROM entries JOIN items ON key = item WHERE directory <> (kind = 2)"
         ),
         // A displaced folder may lack an entry for a moment. The items below it do not form a cycle.
         (
-            "a circle of folders",
+            "a cycle of folders",
             """
             WITH RECURSIVE tree(key) AS (
                 SELECT key FROM items WHERE key NOT IN (SELECT item FROM entries)
@@ -140,17 +140,17 @@ extension IndexReader {
             SELECT item FROM entries WHERE item NOT IN tree
             """
         ),
-        ("an inode of two items", "SELECT max(key) FROM items GROUP BY ino HAVING count(*) > 1"),
+        ("an inode shared by two items", "SELECT max(key) FROM items GROUP BY ino HAVING count(*) > 1"),
         (
-            "content of two items",
+            "a content shared by two items",
             "SELECT max(key) FROM items WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1"
         ),
         (
-            "content in what is no file",
+            "a content in an item that is not a file",
             "SELECT key FROM items WHERE kind <> 1 AND (content IS NOT NULL OR contentState <> 0)"
         ),
         (
-            "a link to nothing",
+            "a hard link without a target",
             """
             SELECT key FROM items JOIN entries ON item = key WHERE kind = 4 AND NOT EXISTS (
                 SELECT 1 FROM items AS linked WHERE linked.id = items.link AND linked.dirty & 64 = 0
@@ -158,48 +158,51 @@ extension IndexReader {
             """
         ),
         (
-            "more names than are marked",
+            "hard links to an item not marked as linked",
             """
             SELECT linked.key FROM items AS linked JOIN items AS link ON link.kind = 4 AND link.link = linked.id
             JOIN entries ON item = link.key WHERE linked.flags & 512 = 0
             """
         ),
         (
-            "a synced link to what is kept local",
+            "a synced hard link to an excluded item",
             """
             SELECT link.key FROM items AS link JOIN items AS linked ON link.kind = 4 AND link.link = linked.id
             JOIN entries ON item = link.key WHERE link.flags & 4 = 0 AND linked.flags & 4
             """
         ),
-        ("content state without content", "SELECT key FROM items WHERE (contentState = 0) <> (content IS NULL)"),
         (
-            "a placeholder of no version",
+            "a content state that contradicts the content",
+            "SELECT key FROM items WHERE (contentState = 0) <> (content IS NULL)"
+        ),
+        (
+            "a placeholder without a version",
             "SELECT key FROM items WHERE kind = 1 AND contentState <> 2 AND version IS NULL AND dirty & 64 = 0"
         ),
-        ("changed content that is not here", "SELECT key FROM items WHERE dirty & 96 = 32 AND contentState <> 2"),
+        ("a changed content that is not here", "SELECT key FROM items WHERE dirty & 96 = 32 AND contentState <> 2"),
         (
-            "two changes with one place in the order",
+            "two changes with the same position in the order",
             "SELECT max(key) FROM items WHERE dirty <> 0 GROUP BY dirtyOrder HAVING count(*) > 1"
         ),
-        ("excluded and dirty", "SELECT key FROM items WHERE flags & 4 AND dirty <> 0"),
-        ("the top folder is kept local", "SELECT key FROM items WHERE key = 1 AND flags & 36"),
-        ("kept local, and synced", "SELECT key FROM items WHERE \(wronglyLocal)"),
-        ("what was not deleted elsewhere and says so", "SELECT key FROM items WHERE \(wronglyLingering)"),
-        ("a flag of what is unknown", "SELECT key FROM items WHERE flags & ~\(knownFlags)"),
-        ("begun anew by nobody", "SELECT key FROM items WHERE \(wronglyFresh)"),
+        ("an excluded item with changes", "SELECT key FROM items WHERE flags & 4 AND dirty <> 0"),
+        ("the top folder is excluded from sync", "SELECT key FROM items WHERE key = 1 AND flags & 36"),
+        ("an excluded item that is synced", "SELECT key FROM items WHERE \(wronglyLocal)"),
+        ("an item wrongly marked as deleted elsewhere", "SELECT key FROM items WHERE \(wronglyLingering)"),
+        ("an unknown flag", "SELECT key FROM items WHERE flags & ~\(knownFlags)"),
+        ("an item marked as truncated without a writer", "SELECT key FROM items WHERE \(wronglyFresh)"),
         (
-            "synced below what is not",
+            "a synced item in an excluded folder",
             """
             SELECT item FROM entries JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
             WHERE folder.flags & 4 AND child.flags & 4 = 0
             """
         ),
         (
-            "kept local without being here",
+            "an excluded file without local content",
             "SELECT key FROM items WHERE flags & 4 AND kind = 1 AND contentState <> 2"
         ),
         (
-            "a number that is not written down as used",
+            "a number in use that is not reserved",
             """
             SELECT key FROM items
             WHERE max(key, ino & ~(1 << \(ItemIndex.versionNumberBit)), ifnull(content, 0), dirtyOrder)

@@ -23,8 +23,8 @@ extension ItemIndex {
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
         guard stored >= 0 else {
             throw UbiquityError(
-                .damaged, "the index is damaged: its number of changes is \(stored)",
-                remedy: "'ubiquity doctor --state DIR' makes it anew from the cloud and keeps what only is here")
+                .damaged, "the index is damaged: its change number is \(stored)",
+                remedy: "run 'ubiquity doctor --state DIR': it rebuilds the index and keeps files that are only here")
         }
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         let begun = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'begun'")

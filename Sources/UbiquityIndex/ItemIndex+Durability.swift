@@ -108,7 +108,7 @@ extension ItemIndex {
             guard failures.isEmpty else { return false }
             do {
                 try FaultPoints.check("index.sync")
-                try describing("bring the index to the disk", at: path ?? "", body)
+                try describing("sync the index to the disk", at: path ?? "", body)
             } catch {
                 failures.count += 1
                 throw error
@@ -171,7 +171,7 @@ extension ItemIndex {
     func bringEarlierLifeToDisk(_ journal: IndexJournal, _ db: Database) throws {
         guard let path, let size = try? FileSystem.status(path + "-wal").size, size > 0 else { return }
         try FaultPoints.check("index.sync")
-        try describing("bring the index to the disk", at: path) { () throws(Errno) in
+        try describing("sync the index to the disk", at: path) { () throws(Errno) in
             try FileDescriptor.open(Path.parent(of: path), .readOnly).syncFileSystem()
         }
         do { try copyBack(journal, db) } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {

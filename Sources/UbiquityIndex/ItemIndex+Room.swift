@@ -30,6 +30,6 @@ extension ItemIndex {
             return look.allowance
         }
         guard allowance < use else { return }
-        throw UbiquityError(.noSpace, "the disk is full", at: path ?? "", remedy: "make room on the disk")
+        throw UbiquityError(.noSpace, "the disk is full", at: path ?? "", remedy: "free some space on the disk")
     }
 }

@@ -313,10 +313,10 @@ package final class ItemIndex: Sendable {
 
 private func remedy(_ error: DatabaseError) -> String {
     switch error.resultCode {
-    case .SQLITE_FULL: "make room on the disk"
+    case .SQLITE_FULL: "free some space on the disk"
     case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR:
-        "'ubiquity doctor --state DIR' repairs it, or makes it anew from the cloud and keeps what only is here"
-    default: "look at the disk; see the log"
+        "run 'ubiquity doctor --state DIR': it repairs or rebuilds the index and keeps files that are only here"
+    default: "check the disk and the log"
     }
 }
 

@@ -87,7 +87,7 @@ extension ItemRow {
         if mode != .create, xattrs.contains(xattr) || localXattrs.contains(xattr) { return self }
         return try changingXattrs(named: xattr.name, now: now) { list throws(UbiquityError) in
             let exists = list.contains { $0.name == xattr.name }
-            if exists, mode == .create { throw UbiquityError(.alreadyExists, "the attribute exists") }
+            if exists, mode == .create { throw UbiquityError(.alreadyExists, "the attribute exists already") }
             if !exists, mode == .replace { throw UbiquityError(.noSuchAttribute, "there is no such attribute") }
             list.removeAll { $0.name == xattr.name }
             list.append(xattr)
@@ -118,7 +118,8 @@ extension ItemRow {
         let isMore = row.xattrs.count + row.localXattrs.count > xattrs.count + localXattrs.count
         let names = (row.xattrs + row.localXattrs).reduce(0) { $0 + $1.name.count + 1 }
         guard !isMore || names <= Limits.maximumXattrNames else {
-            throw UbiquityError(.noSpace, "an item's attributes are more than can be listed")
+            throw UbiquityError(
+                .noSpace, "the names of an item's attributes are limited to \(Limits.maximumXattrNames) bytes")
         }
         return row
     }

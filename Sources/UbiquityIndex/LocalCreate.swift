@@ -55,7 +55,7 @@ extension ItemIndex {
             try transaction.note(writing)
             let folder = try transaction.liveDirectory(ino: parent)
             guard try transaction.child(of: folder.key, named: name) == nil else {
-                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")
+                throw UbiquityError(.alreadyExists, "an item with this name exists already", at: "\(name)")
             }
             if new.kind == .directory { try transaction.requireDepth(in: folder) }
             return try transaction.create(in: folder, named: name, new)
@@ -79,7 +79,7 @@ extension IndexTransaction {
     func requireDepth(of moved: ItemRow? = nil, in folder: ItemRow) throws {
         let height = try moved.map { try self.height(of: $0.key) } ?? 0
         guard try depth(of: folder.key) + height < Limits.maximumDepth - 1 else {
-            throw UbiquityError(.nameTooLong, "folders are nested at most \(Limits.maximumDepth - 1) deep")
+            throw UbiquityError(.nameTooLong, "folders can be nested at most \(Limits.maximumDepth - 1) levels deep")
         }
     }
 

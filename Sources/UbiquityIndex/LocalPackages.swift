@@ -23,7 +23,7 @@ extension ItemIndex {
             if let place {
                 let folder = try transaction.liveDirectory(ino: place.parent)
                 guard try transaction.child(of: folder.key, named: place.name) == nil else {
-                    throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(place.name)")
+                    throw UbiquityError(.alreadyExists, "an item with this name exists already", at: "\(place.name)")
                 }
                 top = try placing.makeFolder(in: folder, place.name)
             } else {
@@ -66,8 +66,8 @@ private struct PackagePlacing {
         }
         guard isUp else {
             throw UbiquityError(
-                .busy, "what was changed in it last has not been uploaded, and would be lost",
-                at: package.entry?.name.description ?? "", remedy: "'ubiquity wait --uploaded' waits for that")
+                .busy, "its last changes are not uploaded yet and would be lost",
+                at: package.entry?.name.description ?? "", remedy: "run 'ubiquity wait --uploaded' first")
         }
     }
 
@@ -95,7 +95,7 @@ private struct PackagePlacing {
         for row in rows.reversed() {
             guard let path = paths[row.key], !row.isExcluded, wanted[path] != row.kind else { continue }
             if row.kind == .directory, try transaction.hasChildren(row.key) { continue }
-            if row.isWriting { throw UbiquityError(.busy, "a program is writing in the package") }
+            if row.isWriting { throw UbiquityError(.busy, "a program is writing a file in the package") }
             guard let current = try transaction.row(key: row.key) else { continue }
             if try !transaction.moveToOtherName(current, now: now) {
                 try transaction.remove(current, now: now)
@@ -107,10 +107,10 @@ private struct PackagePlacing {
     mutating func put(_ member: PackageMember) throws {
         guard let name = member.path.last, let above = folders[Array(member.path.dropLast())],
             let parent = try transaction.row(key: above)
-        else { throw UbiquityError(.damaged, "a package's state lacks a folder") }
+        else { throw UbiquityError(.damaged, "the package's stored state lacks a folder") }
         let known = try transaction.child(of: above, named: name)
         if let known, known.kind != member.kind {
-            throw UbiquityError(.alreadyExists, "something that stays on this device has the name", at: "\(name)")
+            throw UbiquityError(.alreadyExists, "an item that is excluded from sync has this name", at: "\(name)")
         }
         switch member.kind {
         case .directory:
@@ -137,7 +137,7 @@ private struct PackagePlacing {
                 dropped.append(content)
                 return try adopt(member, in: known)
             }
-            if known.isWriting { throw UbiquityError(.busy, "a program is writing in the package") }
+            if known.isWriting { throw UbiquityError(.busy, "a program is writing a file in the package") }
             if let old = known.content { dropped.append(old) }
             row = known
         } else {

@@ -63,7 +63,7 @@ extension ItemIndex {
                 process: process, isOnDisk: isOnDisk, noted: noted)
             switch mode {
             case .exclusive where target != nil:
-                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(newName)")
+                throw UbiquityError(.alreadyExists, "an item with this name exists already", at: "\(newName)")
             case .exchanging: return try transaction.exchange(move)
             case .exclusive, .replacing: return try transaction.move(move)
             }
@@ -114,15 +114,17 @@ extension IndexTransaction {
         let excluded = try isBelowLocal || isUnsent
             || mayLeave && move.source.isExcluded && isIgnored(move.name, move.source.kind, in: move.into)
         guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
-            throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot leave sync")
+            throw UbiquityError(.crossesContainers, "a folder, or a file without local content, cannot leave sync")
         }
         guard !move.source.hasSeveralNames || !move.crossesBorder else {
-            throw UbiquityError(.crossesContainers, "a file of several names cannot leave sync, or come into it")
+            throw UbiquityError(.crossesContainers, "a file with several hard links cannot enter or leave sync")
         }
         var replaced: ItemRow?
         if let target = move.target {
             guard (target.kind == .directory) == (move.source.kind == .directory) else {
-                throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
+                throw UbiquityError(
+                    target.kind == .directory ? .isDirectory : .notDirectory,
+                    "a file and a folder cannot replace each other")
             }
             try requireKind(of: target, directory: target.kind == .directory)
             let isNextContent = try canReplaceContent(of: target, by: move.source, excluded: excluded)
@@ -314,7 +316,7 @@ extension IndexTransaction {
     func exchange(_ move: Move) throws -> RenameResult {
         guard let target = move.target else { throw UbiquityError(.notFound, "no such item", at: "\(move.name)") }
         guard target.key != move.source.key else { return RenameResult(moved: move.source, exchanged: target) }
-        guard let back = move.source.entry else { throw UbiquityError(.notFound, "the item has no place") }
+        guard let back = move.source.entry else { throw UbiquityError(.notFound, "the item has no name any more") }
         if target.kind == .directory, try isWithin(move.from.key, target.key) {
             throw UbiquityError(.invalid, "a folder cannot be moved into itself")
         }
@@ -322,7 +324,7 @@ extension IndexTransaction {
         let sourceExcluded = try isExcluded(move.source, as: move.name, in: move.into)
         let targetExcluded = try isExcluded(target, as: back.name, in: move.from)
         guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {
-            throw UbiquityError(.crossesContainers, "an exchange cannot move items in or out of sync")
+            throw UbiquityError(.crossesContainers, "an exchange cannot move items into or out of sync")
         }
         return try swap(move, target, back)
     }

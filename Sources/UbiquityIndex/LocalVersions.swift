@@ -101,7 +101,7 @@ extension IndexTransaction {
         let now = index.timekeeper.now()
         if let row = try child(of: folder.key, named: place.name) {
             guard !place.isExclusive else {
-                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(place.name)")
+                throw UbiquityError(.alreadyExists, "an item with this name exists already", at: "\(place.name)")
             }
             switch row.kind {
             case .file: return row

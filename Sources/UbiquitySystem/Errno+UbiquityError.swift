@@ -38,7 +38,7 @@ extension Errno {
         case .EDQUOT: "free some space: the disk quota of this user is used up"
         case .EMFILE, .ENFILE: "raise the limit of open files"
         case .EROFS: "the file system is mounted read-only"
-        case .ENXIO: "no file stands there: move away what does"
+        case .ENXIO: "not a regular file; move it away"
         default: ""
         }
     }

@@ -86,7 +86,7 @@ package final class ProcessLock: Sendable {
     ///
     /// - Throws: The error that prevents the check.
     package func stands(at path: String) throws(UbiquityError) -> Bool {
-        try describing("look for the lock", at: path) { () throws(Errno) in
+        try describing("find the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
                 let own = try file.status(), there = try FileSystem.status(path)
                 return own.inode == there.inode && own.device == there.device

@@ -62,7 +62,7 @@ package enum Boot {
     /// Returns an id of the boot and of the mount of the folder's file system. A disk that was removed, or lost its
     /// power alone, is mounted again and so has another id.
     package static func id(ofFolder path: String) throws(UbiquityError) -> String {
-        let mount = try describing("look at the file system", at: path) { () throws(Errno) in
+        let mount = try describing("examine the file system", at: path) { () throws(Errno) in
             try path.withCPath { path throws(Errno) in
                 var number: UInt64 = 0
                 _ = try check(CUbiquity_mountNumber(path, &number))
@@ -75,7 +75,7 @@ package enum Boot {
     package static func id() throws(UbiquityError) -> String {
         let path = "/proc/sys/kernel/random/boot_id"
         guard let bytes = try SmallFile.read(path, limit: 64) else {
-            throw UbiquityError(.notFound, "cannot tell one boot from the next: no boot id", at: path)
+            throw UbiquityError(.notFound, "cannot find the machine's boot id", at: path)
         }
         return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
     }

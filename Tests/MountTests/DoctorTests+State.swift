@@ -132,7 +132,7 @@ extension DoctorTests {
             let lock = "\(a.containerState)/lock"
             try await world.shell("rm '\(lock)'; mkfifo '\(lock)'")
             let refused = try await a.tryMount([])
-            #expect(refused.status != 0 && refused.err.contains("lock") && refused.err.contains("move away"), "\(refused)")
+            #expect(refused.status != 0 && refused.err.contains("lock") && refused.err.contains("move it away"), "\(refused)")
             try await world.shell("rm '\(lock)'")
             try await a.mount()
             try await expectWell(a)

@@ -46,7 +46,7 @@ package final class CoordinationClient: Sendable {
             for try await number in numbers {
                 return CoordinationClient(number: number, connection: connection, stream: stream)
             }
-            throw MountUnreachable(stateFolder, "its daemon does not let programs take part")
+            throw MountUnreachable(stateFolder, "its daemon does not register programs for coordination")
         } catch {
             stream.cancel()
             await connection.close()
@@ -94,7 +94,7 @@ package final class CoordinationClient: Sendable {
             }
             throw error
         }
-        guard let claim = report.claim else { throw UbiquityError(.invalid, "the daemon gave no claim") }
+        guard let claim = report.claim else { throw UbiquityError(.invalid, "the daemon's answer contains no claim") }
         return (claim, report.paths ?? items.map(\.path))
     }
 

@@ -83,7 +83,7 @@ extension Document {
         changes.noteLost()
         documentState.insert(.savingError)
         let failure = UbiquitousFileError(
-            .fileNoSuchFile, "it was deleted with changes that had not been saved: \(fileURL.path)")
+            .fileNoSuchFile, "the document was deleted while it had unsaved changes: \(fileURL.path)")
         guard await report(failure) else { return scheduleAutosave() }
         // A failed save has reported itself.
         try? await save(to: fileURL, for: .forCreating)
@@ -177,7 +177,7 @@ extension Document {
         await report(
             UbiquitousFileError(
                 .ubiquitousFileUbiquityServerNotAvailable,
-                "the document's container is not mounted any more: \(fileURL.path)"))
+                "the document's container is no longer mounted: \(fileURL.path)"))
         returnTask = Task { [weak self] in
             while (try? await Sleepers.shared.sleep(for: Self.returnInterval)) != nil {
                 guard let self, await !self.hasReturned() else { return }

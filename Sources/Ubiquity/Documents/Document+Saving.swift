@@ -43,7 +43,8 @@ extension Document {
                 try await present()
             }
             guard !documentState.contains(.closed) else {
-                throw UbiquitousFileError(.fileNoSuchFile, "it was deleted while it was being opened: \(fileURL.path)")
+                throw UbiquitousFileError(
+                    .fileNoSuchFile, "the document was deleted while it was being opened: \(fileURL.path)")
             }
         } catch {
             let failure = UbiquitousFileError.from(error, isWriting: false)
@@ -66,7 +67,7 @@ extension Document {
         defer { isClosing = false }
         for _ in 1...Self.maximumClosingSaves where hasUnsavedChanges { try await autosave() }
         guard !hasUnsavedChanges || documentState.contains(.closed) else {
-            throw UbiquitousFileError(.fileWriteUnknown, "it changes with each save: \(fileURL.path)")
+            throw UbiquitousFileError(.fileWriteUnknown, "the document changes with each save: \(fileURL.path)")
         }
         await finish()
     }

@@ -110,12 +110,13 @@ open class Document: FilePresenter {
 
     /// Loads content into the document, on opening and when another program has changed the file.
     open func load(fromContents contents: Contents, ofType type: String?) throws {
-        throw UbiquitousFileError(.featureUnsupported, "the document's class reads nothing")
+        throw UbiquitousFileError(
+            .featureUnsupported, "the document's class does not override load(fromContents:ofType:)")
     }
 
     /// Returns the content to save. In a package, reuse the wrappers of unchanged members: they are not written again.
     open func contents(forType type: String?) throws -> Contents {
-        throw UbiquitousFileError(.featureUnsupported, "the document's class writes nothing")
+        throw UbiquitousFileError(.featureUnsupported, "the document's class does not override contents(forType:)")
     }
 
     /// Reads the document, inside a coordinated read.

@@ -14,7 +14,7 @@ struct DocumentStamp: Hashable, Sendable {
     init?(path: String) throws(UbiquityError) {
         do throws(Errno) { try add(Array(path.utf8), []) } catch {
             if error == .ENOENT { return nil }
-            throw UbiquityError(error, doing: "look at", at: path)
+            throw UbiquityError(error, doing: "examine", at: path)
         }
     }
 

@@ -221,7 +221,7 @@ extension FileWrapper {
     private static func status(of path: String) throws(UbiquityError) -> FileStatus? {
         do throws(Errno) { return try FileSystem.status(path) } catch {
             if error == .ENOENT || error == .ENOTDIR { return nil }
-            throw UbiquityError(error, doing: "look at", at: path)
+            throw UbiquityError(error, doing: "examine", at: path)
         }
     }
 }

@@ -89,7 +89,9 @@ public final class FileWrapper: Sendable {
         _ place: DocumentPlace, member: String = "", name: String, _ options: ReadingOptions, depth: Int = 0
     ) throws(UbiquityError) -> FileWrapper? {
         let root = place.path, path = member.isEmpty ? root : "\(root)/\(member)"
-        guard depth < maximumDepth else { throw UbiquityError(.tooLarge, "folders are nested too deep", at: path) }
+        guard depth < maximumDepth else {
+            throw UbiquityError(.tooLarge, "folders are nested more than \(maximumDepth) levels deep", at: path)
+        }
         let status = try describing("read", at: path) { () throws(Errno) in try FileSystem.status(path) }
         let origin = Origin(place: place, member: member, stamp: FileStamp(status))
         switch status.kind {
@@ -99,7 +101,7 @@ public final class FileWrapper: Sendable {
         case .symlink:
             let bytes = try describing("read", at: path) { () throws(Errno) in try FileSystem.readLink(path) }
             guard let text = String(validating: bytes, as: UTF8.self) else {
-                throw UbiquityError(.notSupported, "a symlink in a document leads to what is no UTF-8", at: path)
+                throw UbiquityError(.notSupported, "the target of a symlink in a document is not UTF-8", at: path)
             }
             return FileWrapper(.symlink(text), name, origin)
         case .directory:
@@ -126,7 +128,7 @@ public final class FileWrapper: Sendable {
         var names = [String]()
         for entry in entries {
             guard let name = String(validating: entry.name, as: UTF8.self) else {
-                throw UbiquityError(.notSupported, "a name in a document is no UTF-8: \(entry.text)", at: folder)
+                throw UbiquityError(.notSupported, "a name in a document is not UTF-8: \(entry.text)", at: folder)
             }
             names.append(name)
         }
@@ -172,7 +174,7 @@ public final class FileWrapper: Sendable {
         let bytes = try SafeFile.read(path)
         let now = try describing("read", at: path) { () throws(Errno) in FileStamp(try FileSystem.status(path)) }
         guard now == origin.stamp else {
-            throw UbiquityError(.damaged, "it was changed since the document was read", at: path)
+            throw UbiquityError(.damaged, "the file has changed since the document was read", at: path)
         }
         state.withLock { $0.content = .file(bytes) }
         return bytes

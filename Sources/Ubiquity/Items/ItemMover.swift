@@ -20,7 +20,7 @@ enum ItemMover {
         } catch where error != .EXDEV {
             throw UbiquityError(error, doing: "move the item", at: destination)
         } catch {}
-        let isTaken = try describing("look at the destination", at: destination) { () throws(Errno) in
+        let isTaken = try describing("examine the destination", at: destination) { () throws(Errno) in
             try FileSystem.exists(destination)
         }
         guard !isTaken else { throw UbiquityError(.alreadyExists, "the name is taken", at: destination) }
@@ -75,8 +75,11 @@ enum ItemMover {
     }
 
     private static func copy(_ source: String, to target: String, depth: Int) throws(UbiquityError) -> [Copied] {
-        guard depth < Limits.maximumDepth else { throw UbiquityError(.tooLarge, "nested too deeply", at: source) }
-        let status = try describing("look at the item", at: source) { () throws(Errno) in
+        guard depth < Limits.maximumDepth else {
+            throw UbiquityError(
+                .tooLarge, "folders are nested more than \(Limits.maximumDepth) levels deep", at: source)
+        }
+        let status = try describing("examine the item", at: source) { () throws(Errno) in
             try FileSystem.status(source)
         }
         var copied = [Copied]()
@@ -124,7 +127,7 @@ enum ItemMover {
             let now = try input.status()
             return now.size == status.size && now.modifiedAt == status.modifiedAt
         }
-        guard isSame else { throw UbiquityError(.busy, "it was changed while it was moved", at: source) }
+        guard isSame else { throw UbiquityError(.busy, "the item changed while it was being moved", at: source) }
     }
 
     /// Copies the attributes set by programs, and the package mark. Attributes that this system computes are not

@@ -6,7 +6,7 @@ struct ResourceValueReader {
     let path: String
 
     func values(of keys: Set<UbiquitousItem.Key>) throws -> UbiquitousItemResourceValues {
-        let status = try describing("look at the item", at: path) { () throws(Errno) in try FileSystem.status(path) }
+        let status = try describing("examine the item", at: path) { () throws(Errno) in try FileSystem.status(path) }
         var values = UbiquitousItemResourceValues()
         guard let place = try MountFinder.find(path) else {
             if keys.contains(.isUbiquitousItem) { values.isUbiquitousItem = false }
@@ -73,7 +73,7 @@ struct ResourceValueReader {
 
     /// Nil for an attribute that does not exist, because the daemon is older.
     private func text(_ name: String) throws(UbiquityError) -> String? {
-        let bytes = try describing("ask for the item's state", at: path) { () throws(Errno) in
+        let bytes = try describing("read the item's state", at: path) { () throws(Errno) in
             try FileSystem.xattr(path, "user.ubiquity.\(name)")
         }
         return bytes.map { String(decoding: $0, as: UTF8.self) }

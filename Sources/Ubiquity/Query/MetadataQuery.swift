@@ -99,7 +99,9 @@ public final class MetadataQuery: Sendable {
                 state.begin(sources: sources)
                 return true
             }
-            guard isFirst else { throw UbiquityError(.invalid, "a query is started once", remedy: "make a new one") }
+            guard isFirst else {
+                throw UbiquityError(.invalid, "the query was started before", remedy: "make a new query")
+            }
             do {
                 for source in sources { try begin(source) }
             } catch {

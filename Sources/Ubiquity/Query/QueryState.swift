@@ -45,9 +45,11 @@ struct QuerySource: Hashable, Sendable {
     private static func place(_ container: URL?, _ table: MountTable) throws -> PathResolver.Location {
         if let container { return try MountFinder.locate(container.path) }
         let mounts = table.containers
-        guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
+        guard let only = mounts.first else {
+            throw MountUnreachable("cannot start the query", "no container is mounted")
+        }
         guard mounts.count == 1 else {
-            throw UbiquityError(.invalid, "several containers are mounted", remedy: "say which one is meant")
+            throw UbiquityError(.invalid, "several containers are mounted", remedy: "name the container to search")
         }
         return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
     }

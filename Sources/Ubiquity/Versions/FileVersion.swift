@@ -73,7 +73,7 @@ public final class FileVersion: Sendable {
     }
 
     private static func isPackage(_ path: String) throws(UbiquityError) -> Bool {
-        try describing("look at the version", at: path) { () throws(Errno) in
+        try describing("examine the version", at: path) { () throws(Errno) in
             try FileSystem.statusFollowing(path).isDirectory
         }
     }
@@ -95,7 +95,7 @@ public final class FileVersion: Sendable {
         guard isAvailable else {
             throw UbiquitousFileError(
                 .ubiquitousFileUnavailable,
-                "its content is still on its way from \(localizedNameOfSavingComputer)")
+                "its content is not uploaded yet by \(localizedNameOfSavingComputer)")
         }
         let source = self.url.systemPath, target = url.systemPath, moves = options.contains(.byMoving) && !isCurrent
         try await mappingFileErrors(isWriting: true) {
@@ -136,7 +136,7 @@ public final class FileVersion: Sendable {
     /// - Throws: `.featureUnsupported` for false: a resolved conflict cannot be reopened.
     public func setResolved(_ isResolved: Bool = true) async throws {
         guard isResolved else {
-            throw UbiquitousFileError(.featureUnsupported, "a conflict that was decided cannot be opened again")
+            throw UbiquitousFileError(.featureUnsupported, "a resolved conflict cannot be reopened")
         }
         guard !self.isResolved else { return }
         let path = url.systemPath
@@ -160,11 +160,14 @@ public final class FileVersion: Sendable {
     ///   after its retention time.
     public func remove() async throws {
         guard !isCurrent else {
-            throw UbiquitousFileError(.fileWriteNoPermission, "the current version is the file: \(url.path)")
+            throw UbiquitousFileError(
+                .fileWriteNoPermission,
+                "the current version cannot be removed; delete the file instead: \(url.path)")
         }
         guard isConflict else {
             throw UbiquitousFileError(
-                .fileWriteNoPermission, "the cloud keeps earlier versions for their time: \(url.path)")
+                .fileWriteNoPermission,
+                "earlier versions cannot be removed; the cloud drops them after its retention time: \(url.path)")
         }
         let path = url.systemPath
         try await mappingFileErrors(isWriting: true) {

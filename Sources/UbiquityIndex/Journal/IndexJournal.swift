@@ -295,7 +295,7 @@ final class IndexJournal: @unchecked Sendable {
             // The end may hold remains of a longer record from before, which look like any number.
             let isNext = start == 0 || start == end && isHeader(bytes[start...], of: sequence + 1)
             if isWhole || !wantsWhole && isNext {
-                return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
+                return "the record of change \(sequence + 1) is damaged; this change and all later ones are lost"
             }
         }
         return nil
