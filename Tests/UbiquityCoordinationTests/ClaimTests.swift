@@ -12,7 +12,7 @@ struct ClaimTests {
         #expect(claims.allSatisfy(world.isGranted))
     }
 
-    @Test("LK-02, LK-03, LK-04: a writer waits for readers and writers, and they for it")
+    @Test("LK-02, LK-03, LK-04: writers exclude readers and writers")
     func writersExclude() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -42,7 +42,7 @@ struct ClaimTests {
         #expect(!world.isGranted(claims[3]))
     }
 
-    @Test("LK-06, LK-16: nobody blocks himself: client, its process, its children, one purpose")
+    @Test("LK-06, LK-16: owners do not block themselves: client, its process, its children, one purpose")
     func ownersDoNotBlockThemselves() {
         var world = ModelWorld()
         world.tree.starters = [51: 50, 52: 51]
@@ -63,7 +63,7 @@ struct ClaimTests {
         #expect(!world.isGranted(stranger))
     }
 
-    @Test("LK-08: who waits for an item gets it wherever it has gone meanwhile")
+    @Test("LK-08: a waiting claim follows a moved item")
     func itemsMoveWhileWaitedFor() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -75,7 +75,7 @@ struct ClaimTests {
         #expect(world.isGranted(reading))
     }
 
-    @Test("LK-11: only who deletes, moves or replaces a folder waits for what is in it, and holds it up",
+    @Test("LK-11: only deleting, moving or replacing a folder excludes claims on its members",
         arguments: [WritingOption.forDeleting, .forMoving, .forReplacing])
     func folders(option: WritingOption) {
         var world = ModelWorld()
@@ -101,7 +101,7 @@ struct ClaimTests {
         #expect(held.allSatisfy(world.isGranted))
     }
 
-    @Test("LK-13: a pair is acquired in one: two that want the same two never hold one each")
+    @Test("LK-13: a pair is acquired at once: two requests for it never hold one item each")
     func pairs() {
         var world = ModelWorld()
         let one = world.client(), two = world.client(), three = world.client()
@@ -115,7 +115,7 @@ struct ClaimTests {
         #expect(world.isGranted(back))
     }
 
-    @Test("LK-14: a batch of thousands is one claim, and under it nobody is asked again")
+    @Test("LK-14: a batch of thousands is one claim, and accesses under it ask nobody again")
     func batches() {
         var world = ModelWorld()
         let app = world.client("editor"), batch = world.client("import")
@@ -135,7 +135,7 @@ struct ClaimTests {
         #expect(world.isGranted(reading))
     }
 
-    @Test("LK-15: cancelling and the end of the time give errors of their own")
+    @Test("LK-15: cancellation and timeout give different errors")
     func endings() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -170,7 +170,7 @@ struct ClaimTests {
         reading = next[0]
     }
 
-    @Test("metadata that is at hand is read past writers of content, not past who takes the item away")
+    @Test("metadata reads pass content writers, but not deletions and moves")
     func metadata() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -183,7 +183,7 @@ struct ClaimTests {
         world.end(writing)
     }
 
-    @Test("a name that is free can be claimed, and what appears there is held with it")
+    @Test("a free name can be claimed, together with an item that appears there")
     func names() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -216,7 +216,7 @@ struct ClaimTests {
         return (world, (one, two), writer, second, third)
     }
 
-    @Test("LK-09: readers of one client that overlap starve no writer, and what is nested in one waits for nobody")
+    @Test("LK-09: overlapping readers of a client starve no writer, and nested ones do not wait")
     func overlappingReaders() {
         var (world, _, writer, second, third) = overlap()
         world.end(second)
@@ -225,7 +225,7 @@ struct ClaimTests {
         #expect(world.isGranted(third))
     }
 
-    @Test("LK-09: whose own claim does not end because of one that waits for it goes on")
+    @Test("LK-09: a nested reader passes a request that waits for its owner")
     func nestedReaders() {
         var (world, clients, writer, second, third) = overlap()
         let (one, two) = clients

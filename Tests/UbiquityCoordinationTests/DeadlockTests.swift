@@ -3,9 +3,9 @@ import UbiquityCoordination
 import UbiquityCore
 import UbiquityTestSupport
 
-@Suite("Circles")
+@Suite("Deadlocks")
 struct DeadlockTests {
-    @Test("who would wait for what waits for him, within one purpose, is told at once")
+    @Test("a deadlock within one purpose fails at once")
     func atOnce() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -17,7 +17,7 @@ struct DeadlockTests {
         #expect(world.failure(of: second) == .deadlock)
     }
 
-    @Test("without purposes a circle is broken when it has stood some time, by its youngest")
+    @Test("without purposes a deadlock is broken after some time, by its youngest request")
     func afterSomeTime() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -31,7 +31,7 @@ struct DeadlockTests {
         #expect(world.failure(of: second) == .deadlock && world.failure(of: first) == nil)
     }
 
-    @Test("two things that two clients do at the same time are no circle if they end")
+    @Test("two parallel operations of two clients are no deadlock if they end")
     func noCircle() {
         var world = ModelWorld()
         let one = world.client(), two = world.client()
@@ -45,7 +45,7 @@ struct DeadlockTests {
         #expect(world.failure(of: first) == nil && world.failure(of: second) == nil)
     }
 
-    @Test("the order of arrival makes no circle: who is waited for passes the one who waits")
+    @Test("the order of arrival makes no deadlock: the awaited owner passes the waiting request")
     func passing() {
         var world = ModelWorld()
         let one = world.client(), two = world.client(), three = world.client()
@@ -61,7 +61,7 @@ struct DeadlockTests {
         #expect(world.isGranted(both) && !world.isGranted(third))
     }
 
-    @Test("a plain program that has a file open and a client can wait for each other, too")
+    @Test("a plain program with an open file and a client can deadlock too")
     func withPrograms() {
         var world = ModelWorld()
         let app = world.client()

@@ -29,7 +29,7 @@ struct PresenterTests {
         #expect(world.reacquired(question))
     }
 
-    @Test("RT-02, RT-03: relinquish, and reacquire when the other is done", arguments: [true, false])
+    @Test("RT-02, RT-03: relinquish, then reacquire when the other access ends", arguments: [true, false])
     func relinquishAndReacquire(reads: Bool) throws {
         var world = ModelWorld()
         let app = world.client(), other = world.client()
@@ -43,7 +43,7 @@ struct PresenterTests {
         #expect(world.reacquired(question))
     }
 
-    @Test("what each access asks", arguments: [
+    @Test("each access asks for its steps", arguments: [
         (Access.writing(.forDeleting), [PresenterDescription.Ability.relinquishToWriter, .accommodateDeletion]),
         (.writing(.forReplacing), [.relinquishToWriter, .accommodateDeletion]),
         (.writing(.forMerging), [.relinquishToWriter, .saveChanges]),
@@ -62,7 +62,7 @@ struct PresenterTests {
         #expect(world.isGranted(claim) == steps.isEmpty)
     }
 
-    @Test("RT-05: who does not answer in his time is passed over, marked and told, and not waited for again")
+    @Test("RT-05: a late presenter is skipped, marked and notified, and not awaited again")
     func passedOver() throws {
         var world = ModelWorld()
         let app = world.client("slow"), other = world.client()
@@ -97,7 +97,7 @@ struct PresenterTests {
         #expect(world.questions.allSatisfy(world.reacquired))
     }
 
-    @Test("PN-01: who goes is not waited for, and what he held is free")
+    @Test("PN-01: a removed client is not awaited, and its claims are released")
     func clientsDie() {
         var world = ModelWorld()
         let app = world.client(), other = world.client()
@@ -112,7 +112,7 @@ struct PresenterTests {
         #expect(world.arbiter.violation(in: world.tree) == nil)
     }
 
-    @Test("PN-08: nobody is asked about his own access")
+    @Test("PN-08: presenters are not asked about their own access")
     func ownAccess() {
         var world = ModelWorld()
         let app = world.client("app", process: 50)
@@ -126,7 +126,7 @@ struct PresenterTests {
         #expect(world.isGranted(plain) && world.questions.count == 1)
     }
 
-    @Test("PN-12, RT-09: a deletion is asked for before it happens: of the item, and of its folders' presenters")
+    @Test("PN-12, RT-09: presenters of the item and its folders are asked before a deletion")
     func deletion() {
         var world = ModelWorld()
         let app = world.client(), shelf = world.client(), other = world.client()
@@ -139,7 +139,7 @@ struct PresenterTests {
         #expect(world.isGranted(deleting))
     }
 
-    @Test("LK-11: who deletes a folder asks those who show what is in it")
+    @Test("LK-11: deleting a folder asks presenters of its members")
     func folderDeletion() {
         var world = ModelWorld()
         let app = world.client(), other = world.client()
@@ -149,7 +149,7 @@ struct PresenterTests {
         #expect(!world.questions.map(\.presenter).contains(elsewhere))
     }
 
-    @Test("PN-15: presenters are capped and go with their client")
+    @Test("PN-15: presenters are limited and are removed with their client")
     func cap() {
         var world = ModelWorld()
         let app = world.client()
@@ -163,7 +163,7 @@ struct PresenterTests {
         #expect(!world.arbiter.hasPresenters)
     }
 
-    @Test("PN-03, PN-17: a folder's presenters hear of everything in it, an item's of the item")
+    @Test("PN-03, PN-17: a folder's presenters get its members' events, an item's presenters the item's")
     func concerned() {
         var world = ModelWorld()
         let app = world.client()
@@ -173,7 +173,7 @@ struct PresenterTests {
         #expect(heard.item == [item] && heard.folders == [folder, top])
     }
 
-    @Test("LK-07: what a client opens under its claim asks nobody again")
+    @Test("LK-07: an open under the client's own claim asks nobody again")
     func opensUnderClaims() {
         var world = ModelWorld()
         world.tree.starters = [61: 60]
@@ -197,7 +197,7 @@ struct PresenterTests {
         #expect(world.questions.map(\.presenter) == [shown] && !world.isGranted(cat))
     }
 
-    @Test("what is saved on being asked does not wait for others that wait behind the asker")
+    @Test("a requested save does not wait for requests behind the asking one")
     func savesPassTheQueue() throws {
         var world = ModelWorld()
         let app = world.client("editor", process: 50), other = world.client(), third = world.client()

@@ -5,7 +5,7 @@ import UbiquityTestSupport
 
 @Suite("Plain programs")
 struct ProgramTests {
-    @Test("LK-10, LK-17: programs hold clients up and are held up by them, by open and close alone")
+    @Test("LK-10, LK-17: programs and clients block each other, by open and close alone")
     func programsAndClients() {
         var world = ModelWorld()
         let app = world.client()
@@ -20,7 +20,7 @@ struct ProgramTests {
         #expect(world.isGranted(writer))
     }
 
-    @Test("programs do not hold each other up, unless it is strict", arguments: [false, true])
+    @Test("programs do not block each other, unless the arbiter is strict", arguments: [false, true])
     func programsAmongThemselves(isStrict: Bool) {
         var world = ModelWorld(isStrict: isStrict)
         world.tree.starters = [61: 60]
@@ -33,7 +33,7 @@ struct ProgramTests {
         #expect(world.isGranted(stranger))
     }
 
-    @Test("a viewer left open keeps no document from being saved for ever; a writer does")
+    @Test("an open viewer does not block saves for ever; a writer does")
     func patience() {
         var world = ModelWorld()
         let app = world.client()
@@ -48,7 +48,7 @@ struct ProgramTests {
         world.close(viewer, 7)
     }
 
-    @Test("LK-12: what a program opens before there is a client is found when one claims the package it is in")
+    @Test("LK-12: a program's earlier open blocks a later claim on its package")
     func openBefore() {
         var world = ModelWorld()
         let member = world.open(60, 500, writes: true)
@@ -64,7 +64,7 @@ struct ProgramTests {
         #expect(!world.isGranted(moving) == false)
     }
 
-    @Test("many presenters and claims elsewhere do not concern an open")
+    @Test("presenters and claims elsewhere do not affect an open")
     func unconcerned() {
         var world = ModelWorld()
         let app = world.client()

@@ -4,7 +4,7 @@ import UbiquityTestSupport
 @Suite("Random claims")
 struct RandomArbiterTests {
     /// A few; `scripts/simulate --claims --seeds 100000` runs as many.
-    @Test("random claims, crashes and slow clients: exclusion holds, everyone is answered, nothing is left")
+    @Test("random claims, crashes and slow clients: exclusion holds, every request is answered, nothing is left over")
     func seeds() {
         for seed in 1...UInt64(100) {
             var run = RandomArbiter(seed: seed)

@@ -13,7 +13,7 @@ import UbiquityCore
             baseVersion: base.map(id))
     }
 
-    @Test func itIsWhatBothWereMadeFromAndNotWhatOneOfThemWas() throws {
+    @Test func commonVersionIsTheNearestSharedAncestor() throws {
         // 1 is everywhere; 2 and 3 are saved on one device while the other makes 4 from 1.
         let versions = try [Self.version(1, from: nil), Self.version(2, from: 1), Self.version(3, from: 2)]
         let late = try Self.version(4, from: 1)
@@ -23,7 +23,7 @@ import UbiquityCore
         #expect(CommonVersion(of: versions[1], versions[2], among: versions) == .version(versions[1]))
     }
 
-    @Test func whatIsNotKeptIsNotTakenForNothing() throws {
+    @Test func unknownAncestorIsNotKept() throws {
         let (one, other) = (try Self.version(3, from: 2), try Self.version(4, from: 1))
         #expect(CommonVersion(of: one, other, among: []) == .notKept)
         let coming = try Self.version(1, from: nil, isAvailable: false)
@@ -31,12 +31,12 @@ import UbiquityCore
         #expect(CommonVersion(of: try Self.version(2, from: 1), other, among: []) == .notKept)
     }
 
-    @Test func twoThatWereMadeByThemselvesHaveNothingInCommon() throws {
+    @Test func independentVersionsHaveNoCommonVersion() throws {
         let (one, other) = (try Self.version(1, from: nil), try Self.version(2, from: nil))
         #expect(CommonVersion(of: one, other, among: [one, other]) == .none)
     }
 
-    @Test func aCircleEnds() throws {
+    @Test func ancestorCycleEnds() throws {
         let (one, other) = (try Self.version(1, from: 2), try Self.version(2, from: 1))
         let third = try Self.version(3, from: nil)
         #expect(CommonVersion(of: one, third, among: [one, other, third]) == .notKept)

@@ -10,7 +10,7 @@ import UbiquityCore
         }
     }
 
-    @Test func bytesAndTextComeBack() throws {
+    @Test func bytesAndTextRoundTrip() throws {
         var generator = Counter()
         let id = ItemID(using: &generator)
         #expect(id.bytes.count == 16)
@@ -20,9 +20,9 @@ import UbiquityCore
     }
 
     @Test(arguments: ["", "00", "zz", "0123456789abcdef0123456789abcdf", "0123456789abcdef0123456789abcdfg"])
-    func otherTextIsNone(_ text: String) { #expect(ItemID(hex: text) == nil) }
+    func otherTextIsNoIdentifier(_ text: String) { #expect(ItemID(hex: text) == nil) }
 
-    @Test func orderIsThatOfTheBytes() {
+    @Test func orderFollowsTheBytes() {
         let low = ItemID(high: 1, low: .max), high = ItemID(high: 2, low: 0)
         #expect(low < high)
         #expect(low.bytes.lexicographicallyPrecedes(high.bytes))

@@ -22,7 +22,7 @@ import UbiquityCore
         ".~lock.report.odt#", ".#notes", "#notes#", "~$Doc.docx", ".report.txt.Ab3xYz", "..a.9bcdeF", "lu19283ab.tmp",
         ".nfs00000000012345", ".fuse_hidden0001",
     ])
-    func droppingsStayHere(_ name: String) {
+    func temporaryFilesAreIgnored(_ name: String) {
         #expect(IgnoreRules.standard.decision(on: Self.path(name)[...], isDirectory: false) == true)
     }
 
@@ -30,7 +30,7 @@ import UbiquityCore
         "a.swap", "49130", "~report", "report.txt", "nosync", ".goutputstream", "#a", ".lock", ".bashrc.backup",
         ".config.sample", ".notes.README", ".a.tar.gz", "a.Ab3xYz", "film.swf", ".x.12345", "lua.tmp",
     ])
-    func documentsTravel(_ name: String) {
+    func documentsAreSynced(_ name: String) {
         #expect(IgnoreRules.standard.decision(on: Self.path(name)[...], isDirectory: false) != true)
     }
 
@@ -83,13 +83,13 @@ import UbiquityCore
         for path in kept { #expect(!Self.ignores(path, ["": text]), "\(path) by \(text)") }
     }
 
-    @Test func deeperFilesDecideAndNothingComesBackFromAnIgnoredFolder() {
+    @Test func deeperRulesWinAndIgnoredFoldersStayIgnored() {
         let files = ["": "*.log\n/out/", "d": "!a.log\nsub/*", "d/sub": "!b", "out": "!x"]
         for path in ["a.log", "e/a.log", "d/b.log", "d/sub/c", "out/x"] { #expect(Self.ignores(path, files), "\(path)") }
         for path in ["d/a.log", "d/sub/b", "d/out/x", "d/x"] { #expect(!Self.ignores(path, files), "\(path)") }
     }
 
-    @Test func aPatternOfManyStarsIsNoTrap() {
+    @Test func patternOfManyStarsIsFast() {
         let stars = String(repeating: "*a", count: 100) + "b", folders = String(repeating: "**/a/", count: 100) + "b"
         #expect(!Self.ignores(String(repeating: "a", count: 255), ["": stars]))
         #expect(!Self.ignores(String(repeating: "a/", count: 400) + "c", ["": folders]))
@@ -99,7 +99,7 @@ import UbiquityCore
 
     private static let git = ["/usr/bin/git", "/usr/local/bin/git"].first(where: FileManager.default.isExecutableFile)
 
-    @Test(.enabled(if: git != nil, "git is not installed")) func gitSaysTheSame() throws {
+    @Test(.enabled(if: git != nil, "git is not installed")) func gitAgrees() throws {
         let git = try #require(Self.git)
         let folder = FileManager.default.temporaryDirectory.appending(path: "ubiquity-ignore-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -8,7 +8,7 @@ import UbiquityCore
         #expect(Set([composed, decomposed]).count == 2)
     }
 
-    @Test func whatIsNoName() {
+    @Test func invalidNamesAreRefused() {
         #expect(throws: ItemName.Invalid.empty) { try ItemName("") }
         #expect(throws: ItemName.Invalid.tooLong) { try ItemName(String(repeating: "a", count: 256)) }
         #expect(throws: ItemName.Invalid.notUTF8) { try ItemName([0x61, 0xff]) }
@@ -37,10 +37,10 @@ import UbiquityCore
     @Test(arguments: [
         "tmpa1b2c3d4", "tmp.Xy12Zw", ".tmpAbC123", "report.txt.tmp", "index.lock", "a.new", "sedA1b2C3", "x.PART",
     ])
-    func namesMadeUpForTheMoment(_ name: String) throws { #expect(try ItemName(name).isMadeUp) }
+    func temporaryNamesAreRecognized(_ name: String) throws { #expect(try ItemName(name).isMadeUp) }
 
     @Test(arguments: ["tmp", "template", "notes", "sedation", "sediments", "new", "report.txt", ".lock", "a.news"])
-    func namesThatPeopleMakeUp(_ name: String) throws { #expect(try !ItemName(name).isMadeUp) }
+    func ordinaryNamesAreNotTemporary(_ name: String) throws { #expect(try !ItemName(name).isMadeUp) }
 
     @Test(arguments: [
         ("f.txt.new", ["f.txt"]), (".f.txt.aB3xYz", ["f.txt.aB3xYz", "f.txt"]), ("f.txt1732", ["f.txt"]),
@@ -51,7 +51,7 @@ import UbiquityCore
         #expect(ItemName(stored: Array(name.utf8)).possibleDocuments.map(\.description) == documents)
     }
 
-    @Test func aLongSecondNameFitsAndStaysUTF8() throws {
+    @Test func longSecondNameFitsAndStaysUTF8() throws {
         let name = try ItemName(String(repeating: "ä", count: 125) + ".txt")
         let second = name.numbered(12)
         #expect(second.bytes.count <= Limits.maximumNameLength)

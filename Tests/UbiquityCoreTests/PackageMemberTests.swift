@@ -18,7 +18,7 @@ import UbiquityCore
         }
     }
 
-    @Test func aFolderHasWhatLiesRightInIt() {
+    @Test func folderListsItsDirectMembers() {
         let tree = tree(["b/", "b/c/", "b/c/d", "b.txt", "b-", "a", "b/e", "b/c/f/", "z/"])
         #expect(names(tree, "") == ["a", "b", "b-", "b.txt", "z"])
         #expect(names(tree, "b") == ["b/c", "b/e"])

@@ -23,9 +23,9 @@ import UbiquityCore
         "a.txt", "a", "key", "rtfd", ".rtfd", ".key", "a.rtfd.txt", "a.rtf", "a.rtfdx", "a.xrtfd", "a.rtfd.", "a.rtfd ",
         "a.", "a-key", "a.pages~", "a.ke\u{301}y",
     ])
-    func otherFoldersAreNone(_ name: String) throws { #expect(try !isPackage(name)) }
+    func otherFoldersAreNoPackages(_ name: String) throws { #expect(try !isPackage(name)) }
 
-    @Test func whatIsConfiguredIsAdded() throws {
+    @Test func configuredExtensionsAreAdded() throws {
         let rules = PackageRules(extensions: PackageRules.standardExtensions + ["Box", ".dot", "ÄB"])
         for name in ["a.box", "a.BOX", "a.Box", "a.rtfd", "a.XCODEPROJ", "a.dot", "a.ÄB", "a.Äb"] {
             #expect(try isPackage(name, rules), "\(name)")
@@ -37,7 +37,7 @@ import UbiquityCore
         #expect(try !isPackage("a.", PackageRules(extensions: [""])))
     }
 
-    @Test func aMarkSaysMoreThanTheName() throws {
+    @Test func markOverridesTheName() throws {
         #expect(try isPackage("folder", mark: "1") && isPackage(".rtfd", mark: "1"))
         #expect(try !isPackage("a.rtfd", mark: "0") && !isPackage("folder", mark: "0"))
         let other = Xattr(name: Array("user.other".utf8), value: Array("0".utf8))

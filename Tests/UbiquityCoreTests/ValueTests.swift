@@ -37,7 +37,7 @@ import UbiquityCore
         #expect(Hex.decode("") == [])
     }
 
-    @Test func errorsSayWhatWhereAndWhatToDo() {
+    @Test func errorsNameCausePlaceAndRemedy() {
         let error = UbiquityError(.busy, "cannot evict", at: "/a/b", remedy: "close it")
         #expect(error.description == "cannot evict (/a/b); close it")
         #expect(UbiquityError(.busy, "cannot evict").description == "cannot evict")

@@ -23,7 +23,7 @@ import UbiquityIndex
     }
 
     /// As on ext4: the time of the last change stays, and nothing goes up.
-    @Test func anXattrThatIsSetToWhatItIsChangesNothing() throws {
+    @Test func settingAnXattrToItsValueChangesNothing() throws {
         try fixture.file("a")
         let ino = try fixture.confirm("a").ino
         for name in ["user.a", "security.b"] {
@@ -40,7 +40,7 @@ import UbiquityIndex
     }
 
     /// The last change has its time in `dirtyAt`.
-    @Test func whatWasChangedEarlierKeepsItsTime() throws {
+    @Test func earlierChangeKeepsItsTime() throws {
         let ino = try fixture.file("a").ino
         func set(_ name: String) throws {
             fixture.time.advance()
@@ -76,7 +76,7 @@ import UbiquityIndex
         #expect(row.dirtyTimes == [])
     }
 
-    @Test func theTopFolderIsOfThisDevice() throws {
+    @Test func topFolderIsNeverDirty() throws {
         let row = try fixture.index.setAttributes(ino: 1, AttributeChange(mode: 0o700, modifiedAt: .zero))
         #expect(row.mode == 0o700 && row.dirty == [])
         try fixture.index.setXattr(ino: 1, Xattr(name: name("user.a"), value: [1]), .any)
@@ -138,7 +138,7 @@ import UbiquityIndex
 
     // MARK: Content
 
-    @Test func aWriterIsOnRecord() throws {
+    @Test func openForWritingIsRecorded() throws {
         try fixture.file("a")
         var row = try fixture.confirm("a")
         fixture.time.advance()
@@ -158,7 +158,7 @@ import UbiquityIndex
 
     /// The close may come late: what was written counts from when that was. Both of a new file, which may lie in a
     /// package that another device has changed meanwhile, and of one that the cloud has.
-    @Test func whatWasWrittenCountsFromThen() throws {
+    @Test func lateRecordedWriteKeepsItsTime() throws {
         let ino = try fixture.file("a").ino
         func write(secondsAgo: Double?) throws -> ItemRow {
             fixture.time.advance(seconds: 10)
@@ -187,7 +187,7 @@ import UbiquityIndex
         }
     }
 
-    @Test func aNewContentIsANewVersion() throws {
+    @Test func newContentIsANewVersion() throws {
         let made = try fixture.file("a")
         try fixture.index.write(.remote) { transaction in
             var row = made
@@ -199,7 +199,7 @@ import UbiquityIndex
         #expect(row.nextVersion == nil)
     }
 
-    @Test func writingWhatIsGoneIsStale() throws {
+    @Test func writingARemovedFileIsStale() throws {
         let file = try fixture.file("a")
         try fixture.remove("a")
         expect(.stale) { _ = try fixture.index.beginWriting(ino: file.ino) }
@@ -250,7 +250,7 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.contentsInUse() }.ids == [content])
     }
 
-    @Test func useIsNoted() throws {
+    @Test func useIsRecorded() throws {
         let file = try fixture.file("a")
         fixture.time.advance()
         let time = fixture.time.now()

@@ -24,7 +24,7 @@ import UbiquitySystem
     private var waiting: Int { fixture.index.withJournal { fixture.index.journal?.waitingCount ?? 0 } }
 
     /// Or each of them would wait for the statements of the one before.
-    @Test func whatProgramsDoAsksTheDatabaseNothing() throws {
+    @Test func programOperationsQueryNoDatabase() throws {
         let index = fixture.index
         // Of a folder that is new all names are known.
         let folder = try index.create(in: 1, named: ItemName("a"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0))
@@ -44,7 +44,7 @@ import UbiquitySystem
         #expect(waiting == 0)
     }
 
-    @Test func aThreadRunsWhatWaits() async throws {
+    @Test func backgroundThreadRunsWaitingStatements() async throws {
         for number in 0..<40 { try fixture.make("f\(number)") }
         // Nobody else runs them: without the thread all forty wait still. A minute at most, on a busy machine.
         for _ in 0..<6000 where waiting > 15 { try await Task.sleep(for: .milliseconds(10)) }
@@ -54,7 +54,7 @@ import UbiquitySystem
     }
 
     /// Also if the database has run a part of it, and others before it, when it fails.
-    @Test func aTransactionThatFailsLeavesNothing() throws {
+    @Test func failedLocalTransactionLeavesNothing() throws {
         try fixture.make("a")
         #expect(throws: Stop.self) {
             try fixture.index.write(.local) { transaction in
@@ -77,7 +77,7 @@ import UbiquitySystem
     }
 
     /// The batch may have been undone, and the database be about to run it anew.
-    @Test func whatIsToBeRunAtOnceIsAskedWithoutWhatWaits() throws {
+    @Test func urgentStatementsAreReadWithoutTheWaitingOnes() throws {
         let id = ItemID(high: 9, low: 1)
         let record = try RemoteItem(
             id: id, kind: .directory, revision: Revision(5), parent: .root, name: ItemName("x"), mode: 0o755,
@@ -107,7 +107,7 @@ import UbiquitySystem
     }
 
     /// It cannot be, and if it is, one change is lost and not all that follow it. The next start is told.
-    @Test func whatContradictsTheDatabaseDoesNotHoldUpTheRest() throws {
+    @Test func contradictingTransactionDoesNotBlockOthers() throws {
         try fixture.make("a")
         try fixture.index.write(.local) { try contradict($0) }
         try fixture.make("b")
@@ -125,7 +125,7 @@ import UbiquitySystem
     }
 
     /// What the journal has no room for has not been acknowledged yet: who wants it is told.
-    @Test func whatContradictsTheDatabaseAndIsInNoJournalIsRefused() throws {
+    @Test func contradictingTransactionOutsideTheJournalIsRefused() throws {
         try fixture.make("a")
         #expect(throws: UbiquityError.self) {
             try fixture.index.write(.local) { transaction in
@@ -140,7 +140,7 @@ import UbiquitySystem
     }
 
     /// One that comes while earlier losses are looked after is not forgotten with them.
-    @Test func aLossThatShowsLateIsNotForgotten() throws {
+    @Test func lateJournalLossIsKept() throws {
         try fixture.make("a")
         try fixture.index.write(.local) { try contradict($0) }
         try fixture.index.forgetJournalLoss()

@@ -6,7 +6,7 @@ import UbiquityIndex
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
 
-    @Test func createdItemsAreWhatWasAskedFor() throws {
+    @Test func createdItemsHaveTheRequestedProperties() throws {
         let folder = try fixture.directory("Documents")
         fixture.time.advance()
         let file = try fixture.file("Documents/a.txt", mode: 0o100640, isWriting: true)
@@ -54,7 +54,7 @@ import UbiquityIndex
         #expect(try fixture.found(longest).entry?.name.bytes.count == Limits.maximumNameLength)
     }
 
-    @Test func removedItemOfTheCloudLeavesATombstone() throws {
+    @Test func removedCloudItemLeavesATombstone() throws {
         let made = try fixture.file("a")
         try fixture.confirm("a", revision: 9)
         fixture.time.advance()
@@ -72,7 +72,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func removedItemThatStayedHereLeavesNothing() throws {
+    @Test func removedExcludedItemLeavesNothing() throws {
         let made = try fixture.file("a~")
         try fixture.remove("a~")
         #expect(try fixture.index.read { try $0.row(key: made.key) } == nil)
@@ -94,7 +94,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatIsExcludedIsNeverDirty() throws {
+    @Test func excludedItemIsNeverDirty() throws {
         for name in ["x.swp", "4913", "a~", ".goutputstream-AB12", ".~lock.a.odt#", ".#a", "~$a.docx"] {
             let file = try fixture.file(name)
             #expect(file.isExcluded && file.dirty == [], "\(name)")
@@ -138,7 +138,7 @@ import UbiquityIndex
     }
 
     /// Seed 6600880 of the simulator: no name may lead to what is gone.
-    @Test func whatIsGivenUpTakesItsNamesAlong() throws {
+    @Test func lostItemIsRemovedWithItsHardLinks() throws {
         try fixture.file("f")
         let file = try fixture.confirm("f")
         try fixture.evict("f")

@@ -9,7 +9,7 @@ import UbiquitySystem
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
 
-    @Test func durabilityWhateverTheLogIs() throws {
+    @Test func changesAreDurableWithOrWithoutALog() throws {
         try fixture.file("a")
         try fixture.index.makeDurable()
         try fixture.index.makeDurable()
@@ -23,7 +23,7 @@ import UbiquitySystem
         #expect(try fixture.reopened().read { try $0.itemCount() } == 2)
     }
 
-    @Test func aFailedSyncIsMadeUpFor() throws {
+    @Test func failedSyncIsRepaired() throws {
         try fixture.file("a")
         let isBroken = Lock(true)
         FaultPoints.setHook { name in
@@ -43,7 +43,7 @@ import UbiquitySystem
     }
 
     /// Else, after a power loss, the index might take new bytes for the cloud's content.
-    @Test func aWriterOfWhatTheCloudHasIsOnTheDiskBeforeItWrites() throws {
+    @Test func writerIsDurableBeforeItChangesCloudContent() throws {
         let (new, known) = (try fixture.file("new"), try fixture.file("known"))
         try fixture.index.write(.remote) { transaction in
             let before = try #require(try transaction.row(key: known.key))
@@ -62,7 +62,7 @@ import UbiquitySystem
         isBroken.withLock { $0 = false }
     }
 
-    @Test func theLogDoesNotGrowWithoutBound() throws {
+    @Test func logSizeIsBounded() throws {
         let file = try fixture.file("a")
         let value = [UInt8](repeating: 1, count: 60_000)
         for number in 0..<400 {
@@ -132,7 +132,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func theJournalAloneIsSyncedIfItHasAll() throws {
+    @Test func journalAloneIsSyncedIfComplete() throws {
         try fixture.make("a")
         #expect(try syncs { try fixture.index.makeDurable() } == 2)
         let lost = try PowerLoss(fixture)
@@ -148,7 +148,7 @@ import UbiquitySystem
         #expect(try lost.names() == ["a", "b", "c", "d", "e"])
     }
 
-    @Test func whatTheJournalHasNotIsSyncedWithTheLog() throws {
+    @Test func changesOutsideTheJournalAreSyncedWithTheLog() throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
         try change("a")
@@ -163,7 +163,7 @@ import UbiquitySystem
     }
 
     /// What nobody has promised is written over when the database has it, and then only the log has it.
-    @Test func aNewBeginningNeedsTheLog() throws {
+    @Test func journalRestartNeedsTheLog() throws {
         try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
@@ -178,7 +178,7 @@ import UbiquitySystem
     }
 
     /// Its room comes to an end while it has what nothing else has on the disk.
-    @Test func aFullJournalBeginsAnewBehindTheLog() throws {
+    @Test func fullJournalRestartsAfterTheLogSync() throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
         try fixture.make("b")
@@ -199,7 +199,7 @@ import UbiquitySystem
     }
 
     /// A program that syncs again and again what it has open; a start looks at such a file.
-    @Test func whatIsKnownToBeWrittenIsNotSyncedAgain() throws {
+    @Test func recordedWriterIsNotSyncedAgain() throws {
         let file = try fixture.file("a")
         _ = try fixture.index.beginWriting(ino: file.ino)
         var size: Int64 = 0
@@ -246,7 +246,7 @@ import UbiquitySystem
     }
 
     /// The next life writes over the journal: what it has promised is on the disk in the database before that.
-    @Test func aStartBringsTheLogToTheDiskFirst() throws {
+    @Test func startSyncsTheLogFirst() throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
         try fixture.make("b")
@@ -287,7 +287,7 @@ import UbiquitySystem
     }
 
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
-    func aFlushIsShared() throws {
+    func flushOfAContentSyncsTheJournal() throws {
         try fixture.make("a")
         // The database's log belongs to the first.
         #expect(try shareFlush(device: device) == (false, []))
@@ -305,7 +305,7 @@ import UbiquitySystem
 
     /// Nothing was promised; and as nobody knows how far the flush got, all is written anew.
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes }, arguments: ["start", "sync"])
-    func aSharedFlushThatFails(_ failing: String) throws {
+    func failedSharedFlushIsReported(_ failing: String) throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
         try fixture.make("b")
@@ -320,7 +320,7 @@ import UbiquitySystem
 
     /// A write to room that was never written would change more on the disk than its bytes.
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
-    func theJournalsRoomIsWrittenOnce() throws {
+    func journalSpaceIsWrittenOnce() throws {
         func hasHoles() throws -> Bool {
             let journal = try FileDescriptor.open(fixture.folder("index.journal"), .readOnly)
             // A page that was read counts as data, whatever is on the disk.

@@ -42,7 +42,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func formerIndexIsCountedWhileInUse() throws {
+    @Test func earlierFormatIsCountedWhileInUse() throws {
         let fixture = try Fixture()
         let changes = RandomChanges(fixture, 3)
         for _ in 0..<200 { try changes.change() }
@@ -77,7 +77,7 @@ import UbiquitySystem
         try body(pool)
     }
 
-    @Test func formerIndexIsCountedByItself() async throws {
+    @Test func earlierFormatIsCountedAutomatically() async throws {
         let fixture = try Fixture()
         try fixture.directory("d")
         try fixture.file("d/a")
@@ -214,7 +214,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func hugeSizesAreNoTrap() throws {
+    @Test func hugeSizesDoNotTrap() throws {
         let fixture = try Fixture()
         for name in ["a", "b", "c"] {
             let file = try fixture.file(name)

@@ -11,7 +11,7 @@ import UbiquityIndex
         try fixture.index.setIgnoreText(text.map { Array($0.utf8) }, of: fixture.found(path).key)
     }
 
-    @Test func rulesHoldForWhatIsMadeBelowTheirFolder() throws {
+    @Test func rulesApplyBelowTheirFolder() throws {
         try fixture.directory("d")
         try fixture.directory("d/e")
         try setRules("*.log\n/build/\n!keep.log\n!*~", in: "d")
@@ -36,7 +36,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatIsNoLongerIgnoredGoesUp() throws {
+    @Test func itemNoLongerIgnoredIsUploaded() throws {
         try setRules("build/\n*.log", in: "")
         try fixture.directory("build")
         try fixture.file("build/f")
@@ -52,7 +52,7 @@ import UbiquityIndex
     }
 
     /// However deep it lies, in folders that were in sync; also if the folder changes places with another.
-    @Test(arguments: [false, true]) func whatMovesOutOfReachOfARuleGoesUp(isExchange: Bool) throws {
+    @Test(arguments: [false, true]) func itemMovedOutOfARuleIsUploaded(isExchange: Bool) throws {
         for folder in ["p", "p/s", "p/s/deep", "p/s/own", "other"] { try fixture.directory(folder) }
         try setRules("*.log", in: "p")
         try setRules("*.tmp", in: "p/s/own")
@@ -76,7 +76,7 @@ import UbiquityIndex
         #expect(try index.foldersWithIgnoreFiles() == [.root])
     }
 
-    @Test func otherStandardRulesTakeUpWhatTheyDoNotIgnore() throws {
+    @Test func changedStandardRulesIncludeItems() throws {
         let first = try fixture.file("a.log~")
         #expect(first.isExcluded)
         _ = try fixture.reopened()
@@ -89,7 +89,7 @@ import UbiquityIndex
         #expect(try !index.create(in: 1, named: ItemName("x.log"), new).isExcluded)
     }
 
-    @Test func anIgnoredFileThatGetsAnOrdinaryNameGoesUp() throws {
+    @Test func ignoredFileRenamedToAnOrdinaryNameIsUploaded() throws {
         try setRules("*.part", in: "")
         try fixture.file("film.part")
         #expect(try fixture.rename("film.part", "film").moved.dirty == [.created, .content])
@@ -102,7 +102,7 @@ import UbiquityIndex
     }
 
     /// What `ar` does: a temporary file, renamed to the name that is ignored, with or without an old one there.
-    @Test func whatNeverWentUpStaysHereUnderAnIgnoredName() throws {
+    @Test func unsentFileRenamedToAnIgnoredNameIsExcluded() throws {
         try setRules("*.a", in: "")
         for _ in 0..<2 {
             let temporary = try fixture.file("stABC")
@@ -120,7 +120,7 @@ import UbiquityIndex
 
     /// However it is saved: what is synced stays so.
     @Test(arguments: [".goutputstream-ABC", "app.tmp"], [false, true])
-    func aSyncedDocumentOfAnIgnoredNameIsSaved(_ temporary: String, _ isRemoved: Bool) throws {
+    func syncedDocumentWithAnIgnoredNameIsSaved(_ temporary: String, _ isRemoved: Bool) throws {
         try fixture.file("app.log")
         let document = try fixture.confirm("app.log")
         try setRules("*.log", in: "")
@@ -133,7 +133,7 @@ import UbiquityIndex
     }
 
     /// The power took that its creation was sent, and the feed has brought it: the cloud has it.
-    @Test func whatTheCloudHasStaysSyncedUnderAnIgnoredName() throws {
+    @Test func cloudItemStaysSyncedUnderAnIgnoredName() throws {
         try setRules("*.log", in: "")
         try fixture.file("new")
         let known = try fixture.confirm("new")
@@ -149,7 +149,7 @@ import UbiquityIndex
     @Test(arguments: [
         (".env", ".env", ".env 2.nosync"), ("build/", "build", "build 2.nosync"), ("*.log", "a.log", "a 2.log"),
         ("*~", "a~", "a 2~"),
-    ]) func anotherNameForSomethingLocalKeepsItLocal(_ rule: String, _ name: String, _ other: String) throws {
+    ]) func hardLinkToAnExcludedItemIsExcluded(_ rule: String, _ name: String, _ other: String) throws {
         try setRules(rule, in: "")
         let kind = rule.hasSuffix("/") ? ItemKind.directory : .file
         let found = try fixture.index.write(.local) { transaction in

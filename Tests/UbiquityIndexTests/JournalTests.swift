@@ -24,7 +24,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func whatIsInTheJournalOnlyIsThereAfterAKill() throws {
+    @Test func journaledChangesSurviveAKill() throws {
         let before = try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26)
         for number in 0..<20 { try fixture.make("f\(number)") }
         #expect(try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26) == before, "there was no batch")
@@ -39,7 +39,7 @@ import UbiquitySystem
 
     /// What it held was acknowledged: those who find it gone must know that.
     @Test(arguments: ["nothing", "journal removed", "journal shorter", "begins with nonsense", "middle", "log removed"])
-    func aJournalThatIsGoneIsNoticed(damage: String) throws {
+    func missingJournalIsDetected(damage: String) throws {
         for number in 0..<5 { try fixture.make("a\(number)") }
         try fixture.index.close()
         let present = try fixture.reopened()
@@ -77,7 +77,7 @@ import UbiquitySystem
     }
 
     /// The database lost, with the power, a change from the cloud on which the journal's changes were made.
-    @Test func whatWasMadeOnALostChangeIsNotRun() throws {
+    @Test func changesAfterALostOneAreNotRun() throws {
         try fixture.make("a")
         #expect(try names(fixture.index) == ["a"])
         let lost = try TemporaryFolder()
@@ -94,7 +94,7 @@ import UbiquitySystem
         try index.close()
     }
 
-    @Test func everyKindOfQuestionSeesTheBatch() throws {
+    @Test func everyQuerySeesTheBatch() throws {
         try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
         #expect(try fixture.index.row(ino: row.ino) == row)
@@ -103,7 +103,7 @@ import UbiquitySystem
         #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) } == [row])
     }
 
-    @Test func aTransactionThatFailsTakesNoOtherWithIt() throws {
+    @Test func failedTransactionKeepsTheOthers() throws {
         try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
         try fixture.make("b")
@@ -120,7 +120,7 @@ import UbiquitySystem
     }
 
     /// The process dies in the middle of the last write to the journal.
-    @Test func aRecordThatIsCutShortNeverHappened() throws {
+    @Test func truncatedRecordIsIgnored() throws {
         for name in ["a", "b", "c"] { try fixture.make(name) }
         let (copy, index) = (try TemporaryFolder(), fixture.index)
         try fixture.copyFiles(["index.db", "index.db-wal", "index.journal"], to: copy)
@@ -135,7 +135,7 @@ import UbiquitySystem
     }
 
     /// Power was lost: the journal has a later state than the database, and what lies between is gone.
-    @Test func aJournalThatDoesNotFollowIsLeftAlone() throws {
+    @Test func unrelatedJournalIsIgnored() throws {
         try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
@@ -150,7 +150,7 @@ import UbiquitySystem
     }
 
     /// The same, and then so much happens that the journal's old numbers would be the next.
-    @Test(arguments: 0..<6) func whatWasLostWithThePowerIsNeverRun(changes: Int) throws {
+    @Test(arguments: 0..<6) func recordsLostInAPowerLossAreNeverRun(changes: Int) throws {
         try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
@@ -175,7 +175,7 @@ import UbiquitySystem
         #expect(try names(again) == ["a"])
     }
 
-    @Test func moreThanTheJournalHolds() throws {
+    @Test func oversizedTransactionIsCommittedAtOnce() throws {
         try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
         for number in 0..<60 {
@@ -187,7 +187,7 @@ import UbiquitySystem
         #expect(try fixture.index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
     }
 
-    @Test func othersCommitTheBatchFirst() throws {
+    @Test func nonLocalWritesCommitTheBatchFirst() throws {
         try fixture.make("a")
         try fixture.index.write(.remote) { transaction in
             let row = try #require(try transaction.child(of: .root, named: ItemName("a")))
@@ -198,7 +198,7 @@ import UbiquitySystem
     }
 
     /// As when a folder of very many items is moved into a pinned one: more statements than a record can count.
-    @Test func aVeryLargeTransactionIsCommitted() throws {
+    @Test func veryLargeTransactionIsCommitted() throws {
         try fixture.make("a")
         try fixture.index.write(.local) { transaction in
             for number in 0..<70_000 { try transaction.setLastBoot([UInt8(truncatingIfNeeded: number), 1]) }

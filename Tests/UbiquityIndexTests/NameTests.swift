@@ -16,7 +16,7 @@ import UbiquitySystem
     }
 
     /// Asked before, so that it is known that nobody has it; then it is made, renamed, and removed.
-    @Test func aNameThatNobodyHadIsFoundWhenItIsGiven() throws {
+    @Test func freeNameIsFoundOnceTaken() throws {
         #expect(try item("a") == nil)
         let made = try fixture.file("a")
         #expect(try item("a") == made.key)
@@ -30,7 +30,7 @@ import UbiquitySystem
     }
 
     /// Of a folder that is new all names are known; what comes into it later, from wherever, is among them.
-    @Test func aNewFolderKnowsWhatComesIntoIt() throws {
+    @Test func newFolderCachesAllItsNames() throws {
         let folder = try fixture.directory("F")
         #expect(try item("x", in: folder.key) == nil)
         let inside = try fixture.file("F/x")
@@ -43,7 +43,7 @@ import UbiquitySystem
     }
 
     /// A transaction that fails, and takes the whole batch back with it, leaves what was known before.
-    @Test func whatFailsChangesNothing() throws {
+    @Test func failedCommitLeavesTheNameCache() throws {
         struct Failed: Error {}
         let folder = try fixture.directory("F")
         let kept = try fixture.file("F/kept")
@@ -61,7 +61,7 @@ import UbiquitySystem
     }
 
     /// More names than are kept, in new folders and an old one: some are forgotten, and all are found.
-    @Test func moreThanIsKeptIsFoundAllTheSame() throws {
+    @Test func namesBeyondTheCacheAreFound() throws {
         let fixture = try Fixture(inMemory: true)
         let index = fixture.index
         let folders = try (0..<3).map { try fixture.directory("F\($0)") }
@@ -114,7 +114,7 @@ import UbiquitySystem
     }
 
     /// The top folder is made anew where it was lost: what is in it is found, though it was not made just now.
-    @Test func aTopFolderMadeAnewHasWhatWasInIt() throws {
+    @Test func recreatedTopFolderKeepsItsMembers() throws {
         let made = try fixture.file("a")
         try fixture.index.close()
         try DatabaseQueue(path: fixture.folder("index.db")).write {
@@ -126,7 +126,7 @@ import UbiquitySystem
     }
 
     /// What a repair changes by the table nobody remembers otherwise, also who has asked while it was made.
-    @Test func whatARepairTakesAwayIsNotFound() throws {
+    @Test func repairedEntriesLeaveTheCache() throws {
         let folder = try fixture.directory("F")
         try fixture.file("F/lost")
         let kept = try fixture.file("F/kept")

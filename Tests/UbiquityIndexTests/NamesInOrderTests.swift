@@ -32,7 +32,7 @@ import UbiquitySystem
         #expect(try order.guess(Self.entry(3)) == nil)
     }
 
-    @Test func whoAsksInNoOrderIsGuessedRarely() throws {
+    @Test func unorderedLookupsAreGuessedRarely() throws {
         var order = NamesInOrder(), guesses = 0
         for number in 0..<2000 {
             // Rising, so that each might be the next.
@@ -51,7 +51,7 @@ import UbiquitySystem
         #expect(try order.guess(Self.entry(rest + 1)) != nil)
     }
 
-    @Test func manyFoldersAreNotKept() throws {
+    @Test func trackedFoldersAreLimited() throws {
         var order = NamesInOrder()
         for folder in 1...Int64(1000) {
             order.note(ItemRow.Entry(parent: ItemKey(folder), name: try Self.name(1)))
@@ -61,7 +61,7 @@ import UbiquitySystem
     }
 
     /// A walk finds what is there, of hard links what they lead to; and what comes next is in memory by then.
-    @Test func aWalkReadsAlong() throws {
+    @Test func orderedWalkReadsAhead() throws {
         let fixture = try Fixture()
         let index = fixture.index
         let folder = try fixture.directory("d")
@@ -86,7 +86,7 @@ import UbiquitySystem
     }
 
     /// What was read before a change is not remembered after it.
-    @Test func whatWasReadAlongIsNotOlderThanTheLastCommit() throws {
+    @Test func readAheadIsNeverStale() throws {
         let fixture = try Fixture()
         let index = fixture.index
         let folder = try fixture.directory("d"), file = try fixture.file("d/a")

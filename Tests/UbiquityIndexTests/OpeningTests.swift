@@ -48,7 +48,7 @@ import UbiquitySystem
     }
 
     /// More numbers in one transaction than are set aside for one.
-    @Test func aTransactionThatDrawsVeryManyNumbers() throws {
+    @Test func transactionTakesNumbersBeyondItsBlock() throws {
         let largest = try fixture.index.write(.local) { transaction in
             (0..<250_000).reduce(Int64(0)) { largest, _ in max(largest, transaction.newNumber()) }
         }
@@ -58,7 +58,7 @@ import UbiquitySystem
         #expect(try fixture.index.newContentNumber() > largest)
     }
 
-    @Test func aFailedTransactionLeavesNothing() throws {
+    @Test func failedTransactionLeavesNothing() throws {
         let file = try fixture.file("a")
         let before = try #require(try fixture.index.row(ino: file.ino))
         _ = fixture.events()
@@ -78,7 +78,7 @@ import UbiquitySystem
         fixture.check()
     }
 
-    @Test func anIndexOfANewerProgramIsNotTouched() throws {
+    @Test func newerIndexIsNotTouched() throws {
         try fixture.file("a")
         try fixture.index.close()
         // The format's number stands at byte 60 of an SQLite file.
@@ -92,7 +92,7 @@ import UbiquitySystem
     }
 
     /// The newer number stands only in the log, as after kill -9 of the newer program.
-    @Test func aLogOfANewerProgramIsNotTouched() throws {
+    @Test func newerLogIsNotTouched() throws {
         let copy = try TemporaryFolder()
         try fixture.file("a")
         try fixture.index.checkpoint()
@@ -112,7 +112,7 @@ import UbiquitySystem
         #expect(try state() == before)
     }
 
-    @Test func anIndexOfTheFormerFormatIsTakenOver() throws {
+    @Test func earlierFormatIsMigrated() throws {
         let file = try fixture.file("a")
         let item = RemoteItem(
             id: file.id, kind: .file, revision: Revision(7), parent: .root, name: try ItemName("a"), mode: 0o644,
@@ -158,7 +158,7 @@ import UbiquitySystem
         try index.close()
     }
 
-    @Test func whatIsNoIndexIsRefused() throws {
+    @Test func foreignFileIsRefused() throws {
         let text = [UInt8](repeating: UInt8(ascii: "x"), count: 5000)
         try FileDescriptor.open(fixture.folder("other"), [.writeOnly, .create]).write(text)
         expect(.io) {
@@ -170,7 +170,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func aMakingThatWasCutShortIsBegunAnew() throws {
+    @Test func interruptedCreationIsRepeated() throws {
         // Only the file's name got there.
         _ = try FileDescriptor.open(fixture.folder("empty.db"), [.writeOnly, .create])
         let index = try ItemIndex(path: fixture.folder("empty.db"), timekeeper: fixture.time, random: fixture.random)
@@ -203,7 +203,7 @@ import UbiquitySystem
         #expect(try isLocked())
     }
 
-    @Test(arguments: ["remote", "items", "meta"]) func doctorSeesThatATableIsMissing(table: String) throws {
+    @Test(arguments: ["remote", "items", "meta"]) func doctorReportsAMissingTable(table: String) throws {
         let fixture = try Fixture()
         try fixture.file("a")
         try fixture.index.close()
@@ -215,7 +215,7 @@ import UbiquitySystem
 
     /// What other tables, the contents and the cloud tell, too, is made anew with its indexes.
     @Test(arguments: ["chunks", "contents", "sentVersions", "replacements"])
-    func doctorMakesATableAnew(table: String) throws {
+    func doctorRecreatesATable(table: String) throws {
         let fixture = try Fixture()
         try fixture.file("a")
         try fixture.index.close()

@@ -27,7 +27,7 @@ import UbiquityIndex
         return try fixture.index.read { try $0.remote(id: item.id) }
     }
 
-    @Test func remoteRecordsComeBackWhole() throws {
+    @Test func remoteRecordsAreReadBackWhole() throws {
         let file = try item(1)
         #expect(try stored(file) == file)
         var full = try item(2, revision: .max, name: String(repeating: "ä", count: 127) + "x")
@@ -58,7 +58,7 @@ import UbiquityIndex
     }
 
     /// A record tells of some conflicts only, and of the number of all.
-    @Test func conflictsBeyondThoseOfTheRecordCount() throws {
+    @Test func conflictsBeyondTheRecordAreCounted() throws {
         let folder = try fixture.directory("d"), file = try fixture.file("d/a"), other = try fixture.file("b")
         func record(_ row: ItemRow, count: Int, known: Range<UInt64>) throws {
             var item = RemoteItem(
@@ -94,7 +94,7 @@ import UbiquityIndex
         #expect(try counts().dropFirst() == [0, 0] && total() == [0, 0, 0])
     }
 
-    @Test func anOlderRecordChangesNothing() throws {
+    @Test func olderRecordChangesNothing() throws {
         let new = try item(1, revision: 5, name: "new")
         try fixture.index.write(.remote) { transaction in
             let old = try item(1, revision: 4, name: "old")
@@ -137,7 +137,7 @@ import UbiquityIndex
         #expect(try fixture.reopened().read { try $0.feedPosition() } == position)
     }
 
-    @Test func whatWasNotInTheSnapshotIsKnown() throws {
+    @Test func recordsMissingFromTheSnapshotAreListed() throws {
         let kept = try item(1), missing = try item(2), deletedBefore = try item(3)
         try fixture.index.write(.remote) { transaction in
             for item in [kept, missing] { try transaction.setRemote(item, state: .settled) }
@@ -154,7 +154,7 @@ import UbiquityIndex
     // MARK: Contents
 
     /// Of those that wait to go up, or are being written, nobody knows yet what is to be synced.
-    @Test func contentsToBeSyncedAreWholeAndTheClouds() throws {
+    @Test func unsyncedContentsAreCompleteCloudVersions() throws {
         for (number, name) in ["clean", "dirty", "writing", "partial"].enumerated() {
             let content = ContentID(Int64(1000 + number)), file = try fixture.file(name)
             try fixture.index.write(.remote) { transaction in
@@ -205,7 +205,7 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.contentRecord(ContentID(5)) } == nil)
     }
 
-    @Test func chunksAreFoundWhereTheyStand() throws {
+    @Test func chunksAreFoundAtTheirPositions() throws {
         let one = try chunk(1, length: 100), two = try chunk(2, length: 200), three = try chunk(3, length: 300)
         try fixture.index.write(.remote) { transaction in
             try transaction.setLocations([one, two, one], in: ContentID(5))
@@ -258,7 +258,7 @@ import UbiquityIndex
     /// Of what is newer than all that was recorded the database is not asked: what was recorded goes all the same, in
     /// whichever order, by its record or its chunks alone, and when the index was opened anew since.
     @Test(arguments: [false, true])
-    func whatIsKnownOfAContentGoesWithIt(isReopened: Bool) throws {
+    func contentRecordsAreDeletedWithTheContent(isReopened: Bool) throws {
         var index = fixture.index
         let one = try chunk(1)
         let contents = try (0..<6).map { _ in ContentID(try index.newContentNumber()) }
@@ -318,7 +318,7 @@ import UbiquityIndex
         try fixture.index.read { try $0.dirtyRows(after: 0, limit: 100) }.compactMap(\.entry?.name.description)
     }
 
-    @Test func onlyWhatTheCloudHasMayBeEvicted() throws {
+    @Test func onlyUploadedContentIsEvictable() throws {
         for (name, size) in [
             ("old", 5), ("new", 5), ("dirty", 5), ("pinned", 5), ("writing", 5), ("empty", 0), ("lost", 5),
         ] {

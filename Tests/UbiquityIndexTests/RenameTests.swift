@@ -6,7 +6,7 @@ import UbiquityIndex
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
 
-    @Test func movesKeepEverythingButThePlace() throws {
+    @Test func moveChangesOnlyThePlace() throws {
         try fixture.directory("d")
         try fixture.file("a")
         let file = try fixture.confirm("a")
@@ -91,7 +91,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func filesChangePlaces() throws {
+    @Test func filesAreExchanged() throws {
         try fixture.directory("d")
         let a = try fixture.file("a"), b = try fixture.file("d/b")
         try fixture.confirm("a")
@@ -105,7 +105,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatChangesPlacesIntoAPinnedFolderIsPinned() throws {
+    @Test func itemExchangedIntoAPinnedFolderIsPinned() throws {
         try fixture.directory("p")
         try fixture.file("p/a")
         try fixture.directory("d")
@@ -121,7 +121,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func foldersAndFilesChangePlaces() throws {
+    @Test func folderAndFileAreExchanged() throws {
         try fixture.directory("d")
         try fixture.file("d/x")
         let file = try fixture.file("f")
@@ -134,7 +134,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func anExchangeWithAFolderAboveIsRefused() throws {
+    @Test func exchangeWithAFolderAboveIsRefused() throws {
         try fixture.directory("d")
         try fixture.directory("d/e")
         try fixture.directory("d/e/f")

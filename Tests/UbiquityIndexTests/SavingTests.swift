@@ -11,7 +11,7 @@ import UbiquityIndex
         Xattr(name: Array(name.utf8), value: Array(value.utf8))
     }
 
-    @Test func aFilePutOverADocumentIsItsNewContent() throws {
+    @Test func fileRenamedOverADocumentIsItsNewContent() throws {
         try fixture.file("doc")
         try fixture.index.setXattr(ino: fixture.found("doc").ino, xattr("user.tag", "red"), .any)
         let document = try fixture.confirm("doc")
@@ -38,7 +38,7 @@ import UbiquityIndex
 
     /// What was written is noted in the same transaction, whatever becomes of the file.
     @Test(arguments: [(false, RenameMode.replacing), (true, .replacing), (true, .exchanging)], [false, true])
-    func whatWasWrittenIsNotedWithTheRename(_ way: (takesPlace: Bool, mode: RenameMode), stillOpen: Bool) throws {
+    func renameRecordsEarlierWrites(_ way: (takesPlace: Bool, mode: RenameMode), stillOpen: Bool) throws {
         try fixture.file("written")
         let written = try fixture.confirm("written", revision: 3)
         if way.takesPlace {
@@ -61,7 +61,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aRenameThatFailsNotesNothing() throws {
+    @Test func failedRenameRecordsNothing() throws {
         let written = try fixture.file("written")
         try fixture.directory("folder")
         let note = WritingNote(
@@ -74,7 +74,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aDocumentThatIsPutOverAnotherIsDeletedAtTheCloud() throws {
+    @Test func documentRenamedOverAnotherIsDeletedAtTheCloud() throws {
         try fixture.file("a")
         try fixture.file("b")
         let a = try fixture.confirm("a", revision: 3), b = try fixture.confirm("b", revision: 4)
@@ -105,7 +105,7 @@ import UbiquityIndex
         #expect(saved.localXattrs == [xattr("security.x", "new"), xattr("security.y", "new")])
     }
 
-    @Test func attributesOfBothThatAreTooManyGiveWayToTheNewOnes() throws {
+    @Test func tooManyJoinedAttributesKeepTheNewOnes() throws {
         let half = Limits.maximumXattrBytes / 2 + 100
         let target = try fixture.file("doc"), source = try fixture.file("new")
         let old = Xattr(name: Array("user.a".utf8), value: [UInt8](repeating: 1, count: half))
@@ -130,7 +130,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aPlaceholderReplacesAsAnItem() throws {
+    @Test func placeholderReplacesTheWholeItem() throws {
         try fixture.file("p")
         try fixture.confirm("p")
         let source = try fixture.evict("p")
@@ -142,7 +142,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func leavingSyncMakesADeletionAndANewIdentity() throws {
+    @Test func leavingSyncDeletesAtTheCloudAndChangesTheIdentity() throws {
         try fixture.file("doc")
         let document = try fixture.confirm("doc")
         try fixture.index.write(.local) { transaction in
@@ -161,7 +161,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func enteringSyncMakesACreation() throws {
+    @Test func enteringSyncCreatesTheItem() throws {
         let draft = try fixture.file("draft~")
         let row = try fixture.rename("draft~", "draft").moved
         #expect(row.ino == draft.ino && row.dirty == [.created, .content] && !row.isExcluded && row.dirtyBase == .zero)
@@ -170,7 +170,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatIsSyncedStaysSoUnderAnIgnoredName() throws {
+    @Test func syncedFileStaysSyncedUnderAnIgnoredName() throws {
         try fixture.directory("d")
         try fixture.file("d/p")
         let folder = try fixture.confirm("d")
@@ -201,7 +201,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aFolderComesIntoSyncWithAllThatIsInIt() throws {
+    @Test func folderEntersSyncWithItsMembers() throws {
         try fixture.directory("x.nosync")
         try fixture.directory("x.nosync/in")
         try fixture.file("x.nosync/in/f")
@@ -215,7 +215,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func theFolderThatADocumentLeavesIsChanged() throws {
+    @Test func formerFolderOfADocumentIsTouched() throws {
         try fixture.directory("d")
         try fixture.file("d/doc")
         try fixture.confirm("d")

@@ -44,7 +44,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func pathsLeadThereAndBack() throws {
+    @Test func pathsAndItemsAgree() throws {
         try fixture.directory("a")
         try fixture.directory("a/b")
         let file = try fixture.file("a/b/c")
@@ -95,7 +95,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aWideFolder() throws {
+    @Test func wideFolderIsListed() throws {
         let count = 3000
         let folder = try fixture.directory("wide")
         for number in 0..<count {
@@ -111,7 +111,7 @@ import UbiquityIndex
 
     // MARK: Events
 
-    @Test func eventsTellWhatHappened() throws {
+    @Test func eventsDescribeTheChanges() throws {
         _ = fixture.events()
         let file = try fixture.file("a")
         var events = fixture.events()

@@ -34,7 +34,7 @@ import UbiquityIndex
 
     // MARK: A document that was renamed a moment ago
 
-    @Test(arguments: ["doc~", "doc.bak"]) func whatWasRenamedIsSavedUnderItsNewName(_ backup: String) throws {
+    @Test(arguments: ["doc~", "doc.bak"]) func renamedDocumentIsSavedUnderItsNewName(_ backup: String) throws {
         let document = try document("before")
         try fixture.rename("before", "doc", process: 1)
         try fixture.rename("doc", backup, process: 2)
@@ -47,7 +47,7 @@ import UbiquityIndex
     }
 
     /// Renamed to and fro, it is as if nothing had happened.
-    @Test func whatIsBackAtOneOfItsNamesHasGivenNothingUp() throws {
+    @Test func documentBackAtAFormerNameGivesNothingUp() throws {
         let document = try document("first")
         try fixture.rename("first", "second", process: 1)
         try fixture.rename("second", "third", process: 1)
@@ -58,7 +58,7 @@ import UbiquityIndex
 
     // MARK: The backup's name is ignored
 
-    @Test func aFileMadeAtANameWhoseDocumentBecameABackupIsItsNextVersion() throws {
+    @Test func fileCreatedAtABackedUpNameIsTheNextVersion() throws {
         let document = try document()
         try fixture.rename("doc", "doc~")
         #expect(fixture.index.isHeld(document.key))
@@ -75,7 +75,7 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.dirtyRows(after: 0, limit: 9) }.map(\.id) == [document.id])
     }
 
-    @Test func aFileRenamedToANameWhoseDocumentBecameABackupIsItsNextVersion() throws {
+    @Test func fileRenamedToABackedUpNameIsTheNextVersion() throws {
         let document = try document()
         let temporary = try fixture.file("temporary")
         try write("temporary", size: 4)
@@ -88,7 +88,7 @@ import UbiquityIndex
     }
 
     /// Made and edited while there is no cloud, say. The creation may be forgotten without a word meanwhile.
-    @Test(arguments: [true, false]) func aDocumentThatNeverWentUpKeepsItsIdentityToo(_ isForgotten: Bool) throws {
+    @Test(arguments: [true, false]) func unsentDocumentKeepsItsIdentity(_ isForgotten: Bool) throws {
         try fixture.file("doc")
         let tag = Xattr(name: Array("user.tag".utf8), value: [1])
         try fixture.index.setXattr(ino: fixture.found("doc").ino, tag, .any)
@@ -108,7 +108,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aDocumentThatNeverWentUpIsPinnedStill() throws {
+    @Test func unsentDocumentStaysPinned() throws {
         let new = try fixture.file("doc")
         try fixture.index.write(.local) { transaction in
             var row = new
@@ -120,7 +120,7 @@ import UbiquityIndex
         #expect(try fixture.found("doc").isPinned)
     }
 
-    @Test func aDocumentThatNeverWentUpAndIsRenamedBackIsFree() throws {
+    @Test func unsentDocumentRenamedBackIsNotTunnelled() throws {
         let document = try fixture.file("doc")
         try fixture.rename("doc", "doc~")
         try fixture.rename("doc~", "doc")
@@ -132,7 +132,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatLeavesSyncDoesNotLendItsIdentityToOthers() throws {
+    @Test func itemLeavingSyncKeepsItsIdentity() throws {
         let document = try document()
         try fixture.rename("doc", "doc~", process: 1)
         try fixture.rename("doc~", "x.nosync", process: 1)
@@ -140,7 +140,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func anOlderBackupGivesWay() throws {
+    @Test func olderBackupIsReplaced() throws {
         let document = try document()
         try fixture.file("doc~")
         for size in 1...3 {
@@ -152,7 +152,7 @@ import UbiquityIndex
         #expect(try fixture.found("doc~").size == 2)
     }
 
-    @Test func aSaveThatFailsGivesTheBackupBack() throws {
+    @Test func failedSaveRestoresTheBackup() throws {
         let document = try document()
         try fixture.rename("doc", "doc~")
         try fixture.file("doc")
@@ -163,7 +163,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aRenameThatIsTakenBackIsNotHeld() throws {
+    @Test func revertedRenameIsNotTunnelled() throws {
         let document = try document()
         try fixture.rename("doc", "doc~")
         try fixture.rename("doc~", "doc")
@@ -171,7 +171,7 @@ import UbiquityIndex
         #expect(try fixture.found("doc").id == document.id)
     }
 
-    @Test func afterTheWindowABackupIsARenamedDocument() throws {
+    @Test func backupAfterTheWindowIsARename() throws {
         let document = try document()
         try fixture.rename("doc", "doc~")
         #expect(fixture.index.timeUntilHoldEnds() == .seconds(15))
@@ -184,7 +184,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func whatIsNotHereIsNoBackup() throws {
+    @Test func placeholderIsNoBackup() throws {
         let document = try document()
         try fixture.evict("doc")
         try fixture.rename("doc", "doc~")
@@ -194,7 +194,7 @@ import UbiquityIndex
         try expectNextVersion(of: document)
     }
 
-    @Test func aFolderAtTheNameIsNoNextVersion() throws {
+    @Test func folderAtTheNameIsNoNextVersion() throws {
         let document = try document()
         try fixture.rename("doc", "doc~")
         #expect(try fixture.directory("doc").id != document.id)
@@ -202,7 +202,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func anUnsentEditIsInTheBackupAndTheBaseStays() throws {
+    @Test func unsentEditIsInTheBackupAndTheBaseStays() throws {
         let document = try document()
         try write("doc", size: 3)
         try fixture.rename("doc", "doc~")
@@ -214,7 +214,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aProcessThatKeepsABackupOfAnyNameMakesTheNextVersion() throws {
+    @Test func backupOfAnyNameByOneProcessMakesTheNextVersion() throws {
         let document = try document()
         try fixture.rename("doc", "doc.orig", process: 1)
         try fixture.file("doc", process: 1)
@@ -224,7 +224,7 @@ import UbiquityIndex
     }
 
     /// As perl does with `-i.bak`.
-    @Test(arguments: [false, true]) func aFurtherNameMadeAsABackupLeavesTheDocumentItsName(_ isKnown: Bool) throws {
+    @Test(arguments: [false, true]) func hardLinkedBackupLeavesTheDocumentItsName(_ isKnown: Bool) throws {
         let document = try document()
         _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("doc.bak"))
         if isKnown { try fixture.confirm("doc.bak") }
@@ -243,7 +243,7 @@ import UbiquityIndex
 
     /// Saved aside, and given the document's name as a further one instead of by a rename.
     @Test(arguments: ["XX", "XX~"], [false, true])
-    func aFileLinkedToANameThatWasGivenUpIsItsNextVersion(_ aside: String, isBackedUp: Bool) throws {
+    func fileLinkedToAFreedNameIsTheNextVersion(_ aside: String, isBackedUp: Bool) throws {
         let document = try document()
         let temporary = try fixture.file(aside, process: 1)
         try write(aside, size: 4)
@@ -264,7 +264,7 @@ import UbiquityIndex
     }
 
     /// Each by a process of its own, as in a shell: a link like any other.
-    @Test func aFileLinkedToANameThatAnotherGaveUpStaysItself() throws {
+    @Test func fileLinkedToAnotherProcessesNameStaysSeparate() throws {
         let document = try document()
         let other = try fixture.file("other")
         try fixture.remove("doc", process: 1)
@@ -275,7 +275,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aFurtherNameFromBeforeIsTheDocuments() throws {
+    @Test func olderHardLinkStaysTheDocuments() throws {
         let document = try document()
         _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("other"))
         fixture.time.advance(seconds: 16)
@@ -287,7 +287,7 @@ import UbiquityIndex
 
     // MARK: The backup is deleted
 
-    @Test(arguments: ["doc.bak", "d/doc"]) func whenTheBackupIsDeletedTheDocumentReturns(_ backup: String) throws {
+    @Test(arguments: ["doc.bak", "d/doc"]) func deletedBackupReturnsTheDocument(_ backup: String) throws {
         try fixture.directory("d")
         try fixture.confirm("d")
         let document = try document()
@@ -304,7 +304,7 @@ import UbiquityIndex
         #expect(try fixture.row(backup) == nil)
     }
 
-    @Test func aSuccessorThatTheCloudKnowsIsDeletedThere() throws {
+    @Test func uploadedSuccessorIsDeletedAtTheCloud() throws {
         let document = try document()
         try fixture.rename("doc", "doc.bak")
         try fixture.file("doc")
@@ -316,7 +316,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aBackupDeletedLaterIsADeletion() throws {
+    @Test func backupDeletedLateIsADeletion() throws {
         let document = try document()
         try fixture.rename("doc", "doc.bak")
         let made = try fixture.file("doc")
@@ -326,7 +326,7 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.row(id: document.id) }?.isDeleted == true)
     }
 
-    @Test func whatWasThereBeforeIsNoSuccessor() throws {
+    @Test func existingFileIsNoSuccessor() throws {
         _ = try document()
         try fixture.rename("doc", "other")
         try fixture.remove("other")
@@ -336,7 +336,7 @@ import UbiquityIndex
 
     /// Saving by an exchange: the new file and the document change places, and what the document was is deleted.
     @Test(arguments: [true, false], [true, false])
-    func whenWhatWasExchangedIsDeletedTheDocumentReturns(_ isSourceNew: Bool, _ isKnown: Bool) throws {
+    func deletedExchangePartnerReturnsTheDocument(_ isSourceNew: Bool, _ isKnown: Bool) throws {
         let document = try document()
         fixture.time.advance(seconds: 60)
         let made = try fixture.file("doc.new")
@@ -349,7 +349,7 @@ import UbiquityIndex
         #expect(try fixture.found("doc").content == made.content && fixture.found("doc").ino == made.ino)
     }
 
-    @Test func documentsThatAreExchangedStayWhoTheyAre() throws {
+    @Test func exchangedDocumentsKeepTheirIdentities() throws {
         let document = try document()
         let other = try self.document("other")
         fixture.time.advance(seconds: 60)
@@ -362,7 +362,7 @@ import UbiquityIndex
 
     // MARK: The document is deleted
 
-    @Test func aProcessThatDeletesAndMakesAnewMakesTheNextVersion() throws {
+    @Test func deleteAndCreateByOneProcessMakesTheNextVersion() throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
         try fixture.file("doc", process: 1)
@@ -370,7 +370,7 @@ import UbiquityIndex
         try expectNextVersion(of: document)
     }
 
-    @Test func aProcessThatDeletesAndRenamesMakesTheNextVersion() throws {
+    @Test func deleteAndRenameByOneProcessMakesTheNextVersion() throws {
         let document = try document()
         try fixture.file("temporary")
         try fixture.remove("doc", process: 1)
@@ -378,7 +378,7 @@ import UbiquityIndex
         try expectNextVersion(of: document)
     }
 
-    @Test(arguments: [0, 2] as [Int32]) func anotherProcessMakesAnotherItem(_ process: Int32) throws {
+    @Test(arguments: [0, 2] as [Int32]) func otherProcessMakesANewItem(_ process: Int32) throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
         #expect(try fixture.file("doc", process: process).id != document.id)
@@ -393,7 +393,7 @@ import UbiquityIndex
         }
     }
 
-    @Test(arguments: [true, false]) func aDocumentComesBackAfterItsDeletionWasConfirmed(_ isRenamed: Bool) throws {
+    @Test(arguments: [true, false]) func documentReturnsAfterAConfirmedDeletion(_ isRenamed: Bool) throws {
         let document = try document()
         if isRenamed { try fixture.file("temporary") }
         try fixture.remove("doc", process: 1)
@@ -410,7 +410,7 @@ import UbiquityIndex
         #expect(back.flags.contains(.returned))
     }
 
-    @Test func whatHadNotGoneUpBeforeTheDeletionGoesUpAfterIt() throws {
+    @Test func unsentChangesAreUploadedAfterTheReturn() throws {
         let document = try document()
         try fixture.index.write(.local) { transaction in
             var row = document
@@ -425,7 +425,7 @@ import UbiquityIndex
         #expect(back.id == document.id && back.mode == 0o600 && back.dirty.isSuperset(of: [.mode, .xattrs]))
     }
 
-    @Test func aDocumentComesBackFromABackupThatWasRemoved() throws {
+    @Test func documentReturnsFromARemovedBackup() throws {
         let document = try document()
         try fixture.rename("doc", "doc.bak", process: 1)
         try fixture.confirm("doc.bak", revision: 8)
@@ -435,7 +435,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aDeletionThatWasConfirmedIsOneForOthers() throws {
+    @Test func confirmedDeletionHoldsForOtherProcesses() throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
         try confirmDeletion(of: document)
@@ -444,7 +444,7 @@ import UbiquityIndex
     }
 
     /// Somebody else has brought it back meanwhile, to another name.
-    @Test func aDocumentThatIsThereAgainDoesNotComeBack() throws {
+    @Test func restoredDocumentDoesNotReturnTwice() throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
         try confirmDeletion(of: document)
@@ -459,7 +459,7 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func namesAreForgottenInTheEnd() throws {
+    @Test func oldNamesAreForgotten() throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
         for number in 0..<1024 {
@@ -472,7 +472,7 @@ import UbiquityIndex
 
     /// The name's own document comes back by itself: nothing is joined, and nothing is left behind.
     @Test(arguments: [["doc", "other", "doc"], ["doc", "doc~", "other", "doc"], ["doc", "doc~", "doc"]])
-    func aDocumentRenamedBackIsItself(_ names: [String]) throws {
+    func documentRenamedBackIsTheSameItem(_ names: [String]) throws {
         let document = try document()
         for (old, new) in zip(names, names.dropFirst()) { try fixture.rename(old, new, process: 1) }
         let row = try fixture.found("doc")
@@ -483,7 +483,7 @@ import UbiquityIndex
     }
 
     /// The cloud has heard, or is hearing, of another name: it must be told that the document is where it was.
-    @Test(arguments: [true, false]) func aDocumentThatComesBackFromAnotherNameSaysWhereItIs(_ isKnown: Bool) throws {
+    @Test(arguments: [true, false]) func documentReturningFromAnotherNameSendsItsPlace(_ isKnown: Bool) throws {
         let document = try document()
         try fixture.rename("doc", "other", process: 1)
         if isKnown { try fixture.confirm("other", revision: 8) }
@@ -495,7 +495,7 @@ import UbiquityIndex
     }
 
     /// A program that saves aside and renames, twice in a row: what it made first is the document, not a backup.
-    @Test func aTemporaryNameThatIsUsedAgainIsNoDocuments() throws {
+    @Test func reusedTemporaryNameIsNoDocument() throws {
         let document = try fixture.file("doc.new", process: 1)
         try fixture.rename("doc.new", "doc", process: 1)
         let temporary = try fixture.file("doc.new", process: 1)

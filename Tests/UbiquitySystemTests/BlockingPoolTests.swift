@@ -45,7 +45,7 @@ import UbiquitySystem
         #expect(seen.withLock { $0 } == Array(0..<3000))
     }
 
-    @Test func whatIsStartedIsRunInOrderAndRefusedWhenTooMuchWaits() async throws {
+    @Test func startedJobsRunInOrderUpToTheLimit() async throws {
         let pool = BlockingPool(name: "test", threads: 1, maximumWaiting: 100)
         let (gate, seen) = (Monitor(false), Lock([Int]()))
         let isRunning = Monitor(false)
@@ -89,7 +89,7 @@ import UbiquitySystem
         #expect(!ran)
     }
 
-    @Test func refusesMoreThanMayWait() async throws {
+    @Test func refusesJobsBeyondTheLimit() async throws {
         let pool = BlockingPool(name: "test", threads: 1, maximumWaiting: 0)
         let error = await #expect(throws: UbiquityError.self) { try await pool.run {} }
         #expect(error?.code == .tooManyRequests)
@@ -109,7 +109,7 @@ import UbiquitySystem
         #expect(never.wait(atMost: .milliseconds(5)) { $0 == 0 ? true : nil } == true)
     }
 
-    @Test func aLongJobHearsThatItIsCancelled() async throws {
+    @Test func longJobSeesTheCancellation() async throws {
         let pool = BlockingPool(name: "test", threads: 1), (begun, source) = AsyncStream.makeStream(of: Void.self)
         let task = Task {
             try await pool.run(asking: { isCancelled in

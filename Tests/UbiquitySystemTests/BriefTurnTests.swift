@@ -25,7 +25,7 @@ import UbiquitySystem
         #expect(total.value == 80_000)
     }
 
-    @Test func itIsGivenBackByWhoFails() {
+    @Test func failingBodyReleasesTheLock() {
         let turn = BriefTurn()
         #expect(throws: Refusal.self) { try turn.take { throw Refusal() } }
         #expect(throws: Refusal.self) { try turn.takeLast { throw Refusal() } }
@@ -33,7 +33,7 @@ import UbiquitySystem
     }
 
     /// Longer than anybody waits awake: till he is seen to sleep.
-    @Test func whoWaitsLongGetsIt() async throws {
+    @Test func longWaiterGetsTheLock() async throws {
         let turn = BriefTurn()
         let waiting = Lock(""), order = Lock([Int]()), sleeps = Lock(false)
         async let holder: Void = threads.run {

@@ -23,7 +23,7 @@ import UbiquitySystem
         try FileSystem.removeTree(folder("a"))
     }
 
-    @Test func listsNamesThatAreNotText() throws {
+    @Test func listsNamesThatAreNotUTF8() throws {
         let odd: [UInt8] = [0x66, 0xFF, 0x0A]
         _ = try FileDescriptor.open(Path.join(Array(folder.path.utf8), odd), [.writeOnly, .create])
         try FileSystem.makeDirectory(folder("dir"))
@@ -60,7 +60,7 @@ import UbiquitySystem
         #expect(try FileSystem.fileSystemStatus(folder.path).totalBytes > 0)
     }
 
-    @Test func asMuchIsFreeAsTheDiskAndTheAccountLeave() throws {
+    @Test func freeSpaceIsLimitedByDiskAndQuota() throws {
         let disk = try FileSystem.fileSystemStatus(folder.path)
         let block = disk.blockSize
         try #require(disk.availableBlocks >= 3)
@@ -91,7 +91,7 @@ import UbiquitySystem
         #expect(Path.join("/", "x") == "/x")
     }
 
-    @Test func errnoHasWordsAndACode() {
+    @Test func errnoHasATextAndACode() {
         #expect(Errno.ENOENT.description == "No such file or directory")
         let error = UbiquityError(Errno.ENOSPC, doing: "write", at: "/x")
         #expect(error.code == .noSpace)

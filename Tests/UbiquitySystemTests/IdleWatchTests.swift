@@ -2,7 +2,7 @@ import Testing
 import UbiquitySystem
 
 @Suite struct IdleWatchTests {
-    @Test func restBeginsOnce() {
+    @Test func idlenessIsReportedOnce() {
         var watch = IdleWatch(), looks: [Bool] = []
         for milliseconds in [0, 3000, 3010, 3012, 3020, 3069, 3119, 3130, 3131] as [Int64] {
             looks.append(watch.beginsToRest(.milliseconds(milliseconds)))
@@ -11,7 +11,7 @@ import UbiquitySystem
         #expect(looks == [false, false, true, false, false, false, false, true, false])
     }
 
-    @Test func theProcessComputes() {
+    @Test func computedTimeGrows() {
         let before = ProcessHost.computedTime
         var sum = 0
         repeat { for number in 0..<10_000 { sum &+= number } } while ProcessHost.computedTime == before

@@ -14,7 +14,7 @@ import UbiquitySystem
             script: script, ["one", "two 2"], folder: folder.path, log: log, atMost: limit, unless: isOver)
     }
 
-    @Test func endsAreTold() throws {
+    @Test func outcomeIsReported() throws {
         #expect(try run("echo said; echo more >&2; pwd > where") == .exited(0))
         #expect(try SmallFile.read(folder("log"), limit: 100) == Array("said\nmore\n".utf8))
         #expect(try SmallFile.read(folder("where"), limit: 1000) == Array((folder.path + "\n").utf8))
@@ -22,23 +22,23 @@ import UbiquitySystem
         #expect(try run("kill -9 $$") == .killed(9))
     }
 
-    @Test func argumentsAreGiven() throws {
+    @Test func argumentsArePassed() throws {
         #expect(try run("printf '%s.' \"$@\" $0; ls /proc/self/fd | wc -l; wait") == .exited(0))
         // The three of any program, and the folder that ls reads.
         #expect(try SmallFile.read(folder("log"), limit: 100) == Array("one.two 2.sh.4\n".utf8))
     }
 
-    @Test func whatItLeavesRunningEndsWithIt() async throws {
+    @Test func leftoverProcessesAreKilled() async throws {
         #expect(try run("sleep 1000 & echo $! > child; exit 3") == .exited(3))
         try await expectEnd()
     }
 
-    @Test func whatTakesTooLongIsKilledWithAllItStarted() async throws {
+    @Test func timeoutKillsTheProcessGroup() async throws {
         #expect(try run("sleep 1000 & echo $! > child; wait", atMost: .milliseconds(300)) == .outOfTime)
         try await expectEnd()
     }
 
-    @Test func whatNobodyWaitsForAnyMoreIsKilledWithAllItStarted() async throws {
+    @Test func abandonedScriptIsKilledWithItsGroup() async throws {
         let outcome = try run("sleep 1000 & echo $! > child; wait") {
             (try? SmallFile.read(folder("child"), limit: 20))?.contains(UInt8(ascii: "\n")) == true
         }

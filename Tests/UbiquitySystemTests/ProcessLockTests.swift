@@ -6,7 +6,7 @@ import UbiquityCore
 @Suite struct ProcessLockTests {
     /// A process that ends has taken its number away, and holds the lock for a moment more: on a busy machine for some
     /// milliseconds.
-    @Test func whoEndsIsWaitedFor() throws {
+    @Test func endingHolderIsWaitedFor() throws {
         let folder = try TemporaryFolder(), path = folder("lock")
         let ending = try FileDescriptor.openFile(path, [.readWrite, .create])
         try #require(try ending.tryLock(.exclusive))

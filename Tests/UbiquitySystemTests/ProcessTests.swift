@@ -7,7 +7,7 @@ import UbiquitySystem
     let folder: TemporaryFolder
     init() throws { folder = try TemporaryFolder() }
 
-    @Test func lockIsHeldUntilTheObjectGoes() throws {
+    @Test func lockLastsAsLongAsTheObject() throws {
         var lock: ProcessLock? = try ProcessLock(folder("lock"))
         let error = #expect(throws: UbiquityError.self) { try ProcessLock(folder("lock")) }
         #expect(error?.code == .inUse)
@@ -21,7 +21,7 @@ import UbiquitySystem
     }
 
     /// A child has all descriptors until its program starts, which may take a while on a busy machine.
-    @Test func lockGoesThoughAChildHasTheDescriptor() throws {
+    @Test func lockIsReleasedDespiteAChildsDescriptor() throws {
         var lock: ProcessLock? = try ProcessLock(folder("lock"))
         let copies = try FileSystem.entries(of: "/proc/self/fd").compactMap { Int32($0.text) }
             .filter { (try? FileSystem.readLink("/proc/self/fd/\($0)")) == Array(folder("lock").utf8) }
@@ -34,7 +34,7 @@ import UbiquitySystem
         _ = try ProcessLock(folder("lock"))
     }
 
-    @Test func askingForTheHolderDisturbsNobody() async throws {
+    @Test func askingForTheHolderDoesNotDisturb() async throws {
         let pool = BlockingPool(name: "ask", threads: 1)
         let isDone = Lock(false)
         let path = folder("lock")
@@ -69,7 +69,7 @@ import UbiquitySystem
     }
 
     /// Tests run beside each other: one that lets its own calls fail is not to fail another's.
-    @Test func hookIsOfItsOwnThread() throws {
+    @Test func hookAppliesToItsThread() throws {
         FaultPoints.setHook { $0 == "probe.d" ? UbiquityError(.io, "hook") : nil }
         defer { FaultPoints.setHook(nil) }
         let pool = BlockingPool(name: "other", threads: 1)

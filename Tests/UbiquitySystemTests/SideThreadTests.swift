@@ -18,7 +18,7 @@ import UbiquitySystem
         try side.run { try meet(isThere.0, isThere.1) } beside: { try meet(isThere.1, isThere.0) }
     }
 
-    @Test func bothHaveEndedWhateverFails() throws {
+    @Test func bothEndEvenIfOneFails() throws {
         let seconds = Atomic(0)
         func run(first: (any Error)?, second: (any Error)?) throws {
             // The second goes on only when the first is at its end.
@@ -41,7 +41,7 @@ import UbiquitySystem
         #expect(seconds.load(ordering: .relaxed) == 4)
     }
 
-    @Test func whoComesWhileItIsTakenDoesBothItself() throws {
+    @Test func busyThreadLeavesBothToTheCaller() throws {
         let order = Lock([Int]())
         try side.run {
             try side.run { order.withLock { $0.append(1) } } beside: { order.withLock { $0.append(2) } }

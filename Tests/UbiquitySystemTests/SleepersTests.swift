@@ -2,13 +2,13 @@ import Testing
 import UbiquitySystem
 
 @Suite struct SleepersTests {
-    @Test func nobodyWakesBeforeTheTime() async throws {
+    @Test func noSleeperWakesEarly() async throws {
         let start = ContinuousClock.now
         try await Sleepers.shared.sleep(for: .milliseconds(30))
         #expect(ContinuousClock.now - start >= .milliseconds(30))
     }
 
-    @Test func aCancelledSleepEnds() async throws {
+    @Test func cancelledSleepEnds() async throws {
         let sleeping = Task { try await Sleepers.shared.sleep(for: .seconds(Int64.max)) }
         let other = Task { try await Sleepers.shared.sleep(for: .milliseconds(20)) }
         try await other.value

@@ -14,7 +14,7 @@ import Testing
         withExtendedLifetime(listener) {}
     }
 
-    @Test func nobodyListensNowhere() throws {
+    @Test func missingSocketHasNoListener() throws {
         let folder = try TemporaryFolder()
         #expect(LocalSocket.listener(folder("none")) == nil)
     }

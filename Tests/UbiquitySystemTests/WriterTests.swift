@@ -6,7 +6,7 @@ import UbiquitySystem
     let folder: TemporaryFolder
     init() throws { folder = try TemporaryFolder() }
 
-    @Test func tellsWritersFromReaders() throws {
+    @Test func writersAreDistinguishedFromReaders() throws {
         let writer = try FileDescriptor.open(folder("file"), [.readWrite, .create])
         let reader = try writer.reopenedForReading()
         #expect(try reader.hasWriters())
@@ -24,7 +24,7 @@ import UbiquitySystem
         return try FileDescriptor.open(name, .readOnly)
     }
 
-    @Test func aFileWithoutANameCanBeReopened() throws {
+    @Test func unnamedFileCanBeReopened() throws {
         let writer = try FileDescriptor.open(folder("gone"), [.readWrite, .create])
         try writer.write([1, 2], at: 0)
         try FileSystem.unlink(folder("gone"))

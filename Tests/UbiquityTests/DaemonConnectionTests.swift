@@ -6,7 +6,7 @@ import UbiquityTestSupport
 
 @Suite struct DaemonConnectionTests {
     /// Where more ask at once than a socket lets wait, connect(2) fails with EAGAIN: the daemon is there and busy.
-    @Test func whoComesToAFullQueueWaitsForItsTurn() async throws {
+    @Test func fullAcceptQueueIsRetried() async throws {
         let socket = try CrowdedSocket(named: ControlRoute.socketName)
         let connection = try DaemonConnection(stateFolder: socket.folder)
         // It is turned away before the crowd leaves, or comes later: both are well.
@@ -18,7 +18,7 @@ import UbiquityTestSupport
         try await served
     }
 
-    @Test func whoNeverGetsThereIsToldThatItDoesNotAnswer() async throws {
+    @Test func fullAcceptQueueTimesOut() async throws {
         let socket = try CrowdedSocket(named: ControlRoute.socketName)
         let connection = try DaemonConnection(stateFolder: socket.folder)
         let failure = await #expect(throws: MountUnreachable.self) { try await connection.requireAnswer() }

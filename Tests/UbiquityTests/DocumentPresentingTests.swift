@@ -5,7 +5,7 @@ import UbiquitySystem
 
 /// What a document does when it is asked and told, outside of containers.
 @MainActor @Suite struct DocumentPresentingTests: DocumentTestCase {
-    @Test("DC-04: what is not saved is saved before a deletion, and stays with the document if the file goes all the same")
+    @Test("DC-04: unsaved changes are saved before a deletion and stay in the document if the file is deleted anyway")
     func deletion() async throws {
         try await opened { document, url in
             document.type(" mine")
@@ -33,7 +33,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("where nothing can be saved before a deletion, it is put back if that is wanted, or given up")
+    @Test("a file deleted without a save is restored on request, or discarded")
     func deletionByPrograms() async throws {
         try await opened { document, url in
             @MainActor func delete() async throws {
@@ -56,7 +56,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("what cannot be saved calls off the deletion; with nothing to save it closes with it")
+    @Test("a failed save cancels the deletion; without changes the document closes")
     func deletionThatFails() async throws {
         try await opened { document, url in
             document.type(" mine")
@@ -80,7 +80,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("what is typed while it waits to be read anew stays, and the next save finds the other's change")
+    @Test("changes typed before a reload stay, and the next save finds the other program's change")
     func typingBeforeReading() async throws {
         try await opened { document, url in
             try Data("theirs!".utf8).write(to: url)
@@ -101,7 +101,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a look at a change holds up nothing that is asked, and one look is for all that was told")
+    @Test("a change check delays no request, and one check covers all notifications")
     func looks() async throws {
         try await opened { document, url in
             for _ in 0..<1000 { await document.presentedItemDidChange() }
@@ -118,7 +118,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a class that reads by itself is protected from others' changes as well")
+    @Test("a class with its own reading is protected from others' changes too")
     func ownReading() async throws {
         final class OwnReader: Document {
             var text = ""
@@ -149,7 +149,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("one that is closed while another writes is as new when it is opened again")
+    @Test("a document closed during another's write opens cleanly again")
     func closedWhileRelinquished() async throws {
         try await opened { document, url in
             try await document.relinquishPresentedItemToWriter()
@@ -168,7 +168,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a document that is opened by a symlink is the one that the link leads to")
+    @Test("a document opened through a symlink is the link's target")
     func symlink() async throws {
         try await opened { _, url in
             let link = url.deletingLastPathComponent().appending(path: "link.txt")

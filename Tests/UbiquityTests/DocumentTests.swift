@@ -5,7 +5,7 @@ import UbiquitySystem
 
 /// A document, by itself: outside of containers it is coordinated with nobody.
 @MainActor @Suite struct DocumentTests: DocumentTestCase {
-    @Test("DC-01: a document is created, saves itself, is closed and opened, and tells its states")
+    @Test("DC-01: a document is created, saves itself, is closed and opened, and reports its states")
     func life() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.txt")
@@ -32,7 +32,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("DC-06, DC-07: nothing is saved before it is asked for; a save writes a snapshot while typing goes on")
+    @Test("DC-06, DC-07: only a requested save writes; it writes a snapshot while the user types")
     func snapshots() async throws {
         try await opened { document, url in
             document.type(" A")
@@ -47,7 +47,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("DC-08: a save puts a whole file in place, with its rights, and side files beside it")
+    @Test("DC-08: a save replaces the whole file, with its permissions, and writes files beside it")
     func safeSaves() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.txt")
@@ -67,7 +67,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("DC-09: what fails is handled: it is told, shows in the state, is tried again, and nothing is given up")
+    @Test("DC-09: a failure is reported, shows in the state and is retried; nothing is lost")
     func errors() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/in/note.txt")
@@ -91,7 +91,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("another program's change is not overwritten without a word; revert gives up one's own")
+    @Test("another program's change is not overwritten silently; revert discards own changes")
     func changedByOther() async throws {
         try await opened { document, url in
             document.type(" mine")
@@ -111,7 +111,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("saves that overlap come one after the other, and all of them end", .timeLimit(.minutes(1)))
+    @Test("overlapping saves run one after the other, and all end", .timeLimit(.minutes(1)))
     func overlappingSaves() async throws {
         try await TemporaryFolder.with { folder in
             let document = TextDocument(fileURL: URL(filePath: folder + "/note.txt"))
@@ -131,7 +131,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("what is typed while it is being closed is saved")
+    @Test("changes typed during a close are saved")
     func typingWhileClosing() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.txt")
@@ -157,7 +157,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("what is typed as soon as the document is read anew is not given up; opening twice at once is opening once")
+    @Test("changes typed right after a reload stay; two opens at once open once")
     func typingAfterReading() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.txt")
@@ -179,7 +179,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a package that another program has moved is read on and saved at its new place")
+    @Test("a package moved by another program is read and saved at its new place")
     func movedPackage() async throws {
         try await TemporaryFolder.with { folder in
             let old = URL(filePath: folder + "/old"), new = URL(filePath: folder + "/new")
@@ -199,7 +199,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a change that is undone is none; a new one in its place is")
+    @Test("an undone change does not count; a new one in its place does")
     func changeCount() {
         let document = TextDocument(fileURL: URL(filePath: "/none"))
         document.updateChangeCount(.done)

@@ -27,7 +27,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("PN-18: a package's version is read as a wrapper, and put in the place of the package or at a new one")
+    @Test("PN-18: a package's version is read as a wrapper and replaces the package or goes to a new place")
     func packages() async throws {
         try await package { folder, version in
             await #expect { _ = try await version.contents() } throws: {
@@ -46,7 +46,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("PN-18: a package's version is removed with all that is in it, once")
+    @Test("PN-18: a package's version is removed with its members, once")
     func removal() async throws {
         try await package { folder, version in
             try await version.remove()

@@ -5,7 +5,7 @@ import UbiquitySystem
 
 /// Packages in memory and on the disk.
 @Suite struct FileWrapperTests {
-    @Test("only what changed is written, and what is gone is removed")
+    @Test("only changed files are written, and missing ones are removed")
     func writesOnlyWhatChanged() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.package")
@@ -38,7 +38,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a file that has been changed since is not taken for the one that was read")
+    @Test("a file changed since the read is not taken for the one that was read")
     func changedMeanwhile() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/f")
@@ -50,7 +50,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a snapshot stays as it was; kinds give way to each other; a bad name changes nothing")
+    @Test("a snapshot never changes; kinds replace each other; a bad name changes nothing")
     func snapshots() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/p")
@@ -72,7 +72,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a package whose contents were not read yet is written where it has been moved to, also by other names in it")
+    @Test("an unread package is written to its new place, also with renamed members")
     func moved() async throws {
         try await TemporaryFolder.with { folder in
             let old = URL(filePath: folder + "/old"), new = URL(filePath: folder + "/new")
@@ -98,7 +98,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("names that cannot be told apart as text, or are no text, are refused before anything changes")
+    @Test("names that are equal as text, or not text, are refused before anything changes")
     func names() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/p")
@@ -122,7 +122,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("where kinds change places, what cannot be written leaves the old one")
+    @Test("when kinds swap places, a failed write keeps the old item")
     func kindsChangePlaces() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/p")
@@ -148,7 +148,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("a file that is put under another name is renamed, out of a folder that goes too; none is without a copy meanwhile")
+    @Test("a file under another name is renamed, also out of a removed folder; a copy always exists")
     func renames() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/p")
@@ -180,7 +180,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("files that change names with each other are written anew, and what goes is removed last")
+    @Test("files that swap names are written again, and removals come last")
     func exchangedNames() async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/p")

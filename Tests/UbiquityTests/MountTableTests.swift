@@ -41,13 +41,13 @@ import Ubiquity
         #expect(source("/") == "/dev/sda1")
     }
 
-    @Test func ofTwoMountsOnOneFolderTheLastIsSeen() {
+    @Test func lastOfTwoMountsIsVisible() {
         #expect(source("/mnt/twice/x") == "/new")
         let shown = table.containers.map { String(decoding: $0.mountPoint, as: UTF8.self) }
         #expect(shown == ["/home/a/Cloud", #"/mnt/two words\x"#, "/srv/docs", "/mnt/twice"])
     }
 
-    @Test func nothingIsNothing() {
+    @Test func emptyTableHasNoMounts() {
         #expect(MountTable(parsing: []).entries.isEmpty)
         #expect(MountTable(parsing: []).mount(containing: Array("/a".utf8)) == nil)
     }

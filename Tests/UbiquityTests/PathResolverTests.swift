@@ -25,7 +25,7 @@ import UbiquityCore
         #expect(try relative("/home/a/Cloud/inner/x") == nil)
     }
 
-    @Test func aBindMountOfAPartCountsFromTheContainersRoot() throws {
+    @Test func partialBindMountCountsFromTheContainersRoot() throws {
         #expect(try relative("/srv/docs/x.txt") == "/srv/docs:Documents/x.txt")
         #expect(try relative("/srv/docs") == "/srv/docs:Documents")
     }
@@ -38,20 +38,20 @@ import UbiquityCore
         #expect(try relative("/c/Documents/../x", links) == "/home/a/Cloud:x")
     }
 
-    @Test func aLinkInTheContainerIsAnItemItself() throws {
+    @Test func linkInAContainerIsAnItem() throws {
         let links = ["/home/a/Cloud/link": "/etc/passwd", "/home/a/Cloud/folder": "Documents"]
         #expect(try relative("/home/a/Cloud/link", links) == "/home/a/Cloud:link")
         #expect(try relative("/home/a/Cloud/link/", links) == nil)
         #expect(try relative("/home/a/Cloud/folder/", links) == "/home/a/Cloud:Documents")
     }
 
-    @Test func aDeadMountIsAskedNothing() throws {
+    @Test func deadMountIsNotAsked() throws {
         let asked = ["/home/a/Cloud/folder": "elsewhere", "/home/a/docs": "Cloud/folder"]
         #expect(try relative("/home/a/Cloud/folder/x", asked, alive: false) == "/home/a/Cloud:folder/x")
         #expect(try relative("/home/a/docs/x", asked, alive: false) == "/home/a/Cloud:folder/x")
     }
 
-    @Test func circlesEnd() {
+    @Test func symlinkCycleIsRefused() {
         #expect(throws: UbiquityError.self) { try relative("/home/a/x", ["/home/a/x": "y", "/home/a/y": "x"]) }
     }
 }

@@ -27,7 +27,7 @@ import UbiquitySystem
         return Array(sequence(state: ()) { _ in queue.next() })
     }
 
-    @Test("changes that wait are merged, and no question waits for them; all else keeps its order")
+    @Test("waiting changes are merged, and requests overtake them; all else keeps its order")
     func order() {
         var queue = PresenterQueue()
         for message in [
@@ -40,7 +40,7 @@ import UbiquitySystem
         #expect(messages[0].fields == ["mode", "times"] && messages[4].fields == nil)
     }
 
-    @Test("a presenter that is far behind is told that messages were left out; questions and its own moves stay")
+    @Test("a slow presenter gets an overflow message; requests and its own moves stay")
     func limit() {
         var queue = PresenterQueue()
         queue.add(news(.ask, question: 1))
@@ -55,14 +55,14 @@ import UbiquitySystem
         #expect(messages.filter { $0.kind == .overflow }.count == 1 && messages.contains { $0.question == 2 })
     }
 
-    @Test("changes of rights and attributes alone are not of content")
+    @Test("changes of permissions and attributes alone are not content changes")
     func fields() {
         #expect(!changed("a", ["mode", "attributes"]).mayBeOfContent)
         for fields in [["content"], ["mode", "times"], [], nil] { #expect(changed("a", fields).mayBeOfContent) }
         #expect(news(.moved, path: "a").mayBeOfContent)
     }
 
-    @Test("PN-14: when messages were left out, a presenter looks at its item and at conflicts")
+    @Test("PN-14: after an overflow, a presenter checks its item and conflicts")
     func overflow() async throws {
         let presenter = Told(), (answers, source) = AsyncStream.makeStream(of: UInt64.self)
         let desk = PresenterDesk(
@@ -76,7 +76,7 @@ import UbiquitySystem
         desk.close()
     }
 
-    @Test("a connection that ends late takes away only itself")
+    @Test("a connection that ends late removes only itself")
     func connections() {
         var table = ConnectionTable<String>()
         let first = table.newNumber(), second = table.newNumber()

@@ -50,7 +50,7 @@ import UbiquityControl
         #expect(paths(results.items()) == ["b", "x/a", "c"])
     }
 
-    @Test("DQ-01: the order is right whatever comes, a few at a time or many", arguments: [3, 200])
+    @Test("DQ-01: the order is right for few and many changes at a time", arguments: [3, 200])
     func orderHolds(_ most: Int) {
         var state: UInt64 = 88
         func random(_ limit: Int) -> Int {
@@ -79,7 +79,7 @@ import UbiquityControl
         }
     }
 
-    @Test("DQ-01: updates that wait are merged, each item once")
+    @Test("DQ-01: waiting updates are merged, each item once")
     func merging() {
         var merged = MergedUpdate()
         merged.add(MetadataUpdate(addedItems: [item("new"), item("brief")], removedItems: [item("back"), item("gone")]))
@@ -98,7 +98,7 @@ import UbiquityControl
         return news
     }
 
-    @Test("DQ-01: gathering, then updates; while they are disabled the results stay, and nothing is missed")
+    @Test("DQ-01: gathering, then updates; disabled updates freeze the results and lose nothing")
     func disabledUpdates() throws {
         let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
         var state = QueryState(order: tree)
@@ -127,7 +127,7 @@ import UbiquityControl
         #expect(event.changedItems.isEmpty)
     }
 
-    @Test("DQ-01: an update that comes in parts is one")
+    @Test("DQ-01: an update in several parts is one update")
     func parts() throws {
         let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
         var state = QueryState(order: tree)
@@ -145,7 +145,7 @@ import UbiquityControl
         #expect(inbox.outcome != nil)
     }
 
-    @Test("DQ-01: an item that goes in a later part of an update is gone; one that comes back is there")
+    @Test("DQ-01: an item removed in a later part is gone; one that returns is present")
     func partsInOrder() throws {
         let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
         var state = QueryState(order: tree)
@@ -166,7 +166,7 @@ import UbiquityControl
         #expect(paths(event.removedItems) == ["a"] && paths(event.changedItems) == ["b"] && event.addedItems.isEmpty)
     }
 
-    @Test("DQ-01: another container that is unmounted takes its documents along; with its own the query ends")
+    @Test("DQ-01: unmounting another container removes its documents; unmounting the own one ends the query")
     func sourcesEnd() throws {
         struct Gone: Error {}
         let own = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
@@ -204,7 +204,7 @@ import UbiquityControl
         #expect(MetadataPredicate.attribute(.fsSize) == .none)
     }
 
-    @Test("DQ-06: any date, any number and a long chain can be asked for")
+    @Test("DQ-06: any date, any number and a long chain are accepted")
     func extremes() throws {
         let moments = [Date.distantPast, .distantFuture, Date(timeIntervalSince1970: 1e300), Date(timeIntervalSince1970: -0.5)]
         var chain = moments.map { MetadataPredicate.attribute(.fsContentChangeDate, .greater, $0) }
