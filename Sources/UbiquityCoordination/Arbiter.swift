@@ -6,10 +6,10 @@ internal import UbiquityCore
 ///
 /// - Readers of a unit share it; a writer has it alone. A unit is an item, or a package with everything in it. An owner
 ///   that deletes, moves or replaces a folder also waits for claims on items in it, and blocks them.
-/// - A request is granted as a whole or not at all, so no owner holds one item while it waits for the other of a pair.
+/// - A request is granted as a whole or not at all. So no owner holds one item of a pair while it waits for the other.
 ///   It is granted when no other owner's claim blocks it and no earlier request waits for the same unit. So a stream of
-///   readers never starves a writer. A request may pass an earlier one that waits (directly or through others) for a
-///   claim the passing owner has held for longer, or that has just asked that owner to act.
+///   readers never starves a writer. A request may pass an earlier one in two cases. The earlier one waits, directly or
+///   through others, for a claim that the passing owner has held for longer; or it has just asked that owner to act.
 /// - When nothing blocks the request, presenters of the unit are asked as the access demands. The request waits a
 ///   limited time for each answer, and then for claims that presenters made in order to answer.
 /// - Owners never block themselves: a client, its process and that process's children, and all claims of one purpose.

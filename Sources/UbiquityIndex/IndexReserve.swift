@@ -2,11 +2,11 @@ internal import UbiquitySystem
 
 /// Disk space reserved for the index.
 ///
-/// On a full disk the index needs a few more pages to record a deletion or an eviction, and files are removed only
-/// after that record is durable. Without the reserve, a disk filled with the user's own files could never be freed.
-/// While the index is in use, the reserve lies behind the end of its log, where nothing else can take it. For the next
-/// opening, which finds no log, it is a separate file. This type must not open the database itself: closing any
-/// descriptor of it releases all of this process's SQLite locks.
+/// On a full disk the index needs a few more pages to record a deletion or an eviction. Files are removed only after
+/// that record is durable. Without the reserve, a disk filled with the user's own files could never be freed. While the
+/// index is in use, the reserve lies behind the end of its log, where nothing else can take it. For the next opening,
+/// which finds no log, it is a separate file. This type must not open the database itself: closing any descriptor of it
+/// releases all of this process's SQLite locks.
 ///
 /// Programs that continue to write on a full disk would use up the reserve. While it is incomplete and cannot be
 /// refilled, they get ENOSPC, first for new items (`Allowance`), so that enough remains for operations that free space.

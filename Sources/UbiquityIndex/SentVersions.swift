@@ -1,7 +1,7 @@
 package import UbiquityCore
 
-// Versions that this index has sent, until the cloud confirms them. A version's device does not suffice: an index
-// restored from a backup, or copied to another machine, meets versions of its own device that it does not know, and its
+// Versions that this index has sent, until the cloud confirms them. The device in a version does not suffice. An index
+// restored from a backup, or copied to another machine, meets versions of its own device that it does not know. Its
 // local changes do not start from them.
 extension IndexTransaction {
     /// Beyond this number the oldest count as never sent. They are edits whose answers were lost in a row; one that the

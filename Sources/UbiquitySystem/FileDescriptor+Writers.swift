@@ -33,6 +33,6 @@ extension FileDescriptor {
     }
 
     /// Starts writing all dirty data to disk. The next store through a mapping to any of these pages then changes the
-    /// file's times, which it does not while the page is still dirty.
+    /// file's times. A store to a page that is still dirty does not.
     package func startWriteback() throws(Errno) { _ = try retrying { CUbiquity_startWriteback(rawValue) } }
 }

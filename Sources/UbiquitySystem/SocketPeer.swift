@@ -1,7 +1,7 @@
 import Glibc
 
-/// The process at the other end of a Unix socket, as the kernel recorded it when the connection or the listener was
-/// made (SO_PEERCRED of unix(7)). The layout is that of `struct ucred`.
+/// The process at the other end of a Unix socket, recorded by the kernel when the connection or the listener was made
+/// (SO_PEERCRED of unix(7)). The layout is that of `struct ucred`.
 package struct SocketPeer: Hashable, Sendable {
     package var process: Int32
     package var user: UInt32
