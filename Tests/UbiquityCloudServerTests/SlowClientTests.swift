@@ -54,6 +54,32 @@ import UbiquityWire
         #expect(!channel.isActive)
     }
 
+    /// The next header begins in the packet in which a request ends.
+    @Test(arguments: [
+        request + "G", request + "GET /healthz HTTP/1.1\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbodyGET /",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET",
+        request + request + "GE",
+    ]) func headerInThePacketOfAnotherRequestHasItsTime(_ text: String) throws {
+        let channel = try Self.channel()
+        try Self.send(text, channel)
+        channel.embeddedEventLoop.advanceTime(by: ServerLimits.headerTime - .seconds(1))
+        #expect(channel.isActive)
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(!channel.isActive)
+    }
+
+    @Test(arguments: [
+        request, request + request, "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbody",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+    ]) func packetThatEndsWithARequestStartsNoTime(_ text: String) throws {
+        let channel = try Self.channel()
+        try Self.send(text, channel)
+        channel.embeddedEventLoop.advanceTime(by: .minutes(1))
+        #expect(channel.isActive)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+    }
+
     /// The body has limits of its own, and so has a connection between two requests.
     @Test func completeHeadersEndTheTime() throws {
         let channel = try Self.channel()
