@@ -38,7 +38,12 @@ final class ConnectionClock: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if !isInRequest { awaitHeader(context: context) }
-        context.fireChannelRead(data)
+        // The last byte goes by itself. Where the request ends before it, that byte belongs to the next header.
+        var bytes = unwrapInboundIn(data)
+        guard let first = bytes.readSlice(length: bytes.readableBytes - 1) else { return context.fireChannelRead(data) }
+        if first.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(first)) }
+        if !isInRequest { awaitHeader(context: context) }
+        context.fireChannelRead(wrapInboundOut(bytes))
     }
 
     /// Called when a header is complete.
@@ -48,8 +53,7 @@ final class ConnectionClock: ChannelDuplexHandler {
         header = nil
     }
 
-    /// Called when a request is complete. The time of the next header starts with its first byte. (If that byte came
-    /// together with the end of this request, the time of an idle connection counts instead.)
+    /// Called when a request is complete. The time of the next header starts with its first byte.
     func requestEnded() { isInRequest = false }
 
     private func awaitHeader(context: ChannelHandlerContext) {
