@@ -58,6 +58,9 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Accept set-user-id and set-group-id bits that other devices set.")
     var trustSuid = false
 
+    @Flag(help: "Show each losing version of a conflict beside its document, as \"name (conflict of device).ext\".")
+    var visibleConflicts = false
+
     @Flag(help: "Stay in the foreground, and write the log to standard error.")
     var foreground = false
 
@@ -128,7 +131,7 @@ struct MountCommand: AsyncParsableCommand {
             deviceFolder: folder, container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
             enablesRings: enableRings, allowsMassDelete: allowMassDelete, trustsPrivileges: trustSuid,
-            isStrict: coordination == .strict,
+            showsConflicts: visibleConflicts, isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },
             mountPoint: AbsolutePath.of(mountPoint))
     }

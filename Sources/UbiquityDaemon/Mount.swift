@@ -73,6 +73,7 @@ final class Mount: Sendable {
         let coordination = Coordination(
             isStrict: settings.isStrict, surroundings: IndexSurroundings(index: index), timekeeper: timekeeper)
         let eviction = AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
+        let options = try UserConfiguration.load()
         let fileSystem = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: engine,
@@ -84,10 +85,11 @@ final class Mount: Sendable {
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
                 coordination: coordination,
-                backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders),
-                noAccessTimeReaders: NoAccessTimeReaders(names: UserConfiguration.load().noAccessTimeReaders),
+                backgroundReaders: BackgroundReaders(names: options.backgroundReaders),
+                noAccessTimeReaders: NoAccessTimeReaders(names: options.noAccessTimeReaders),
                 preparation: BlockingPool(name: "new-files", threads: 1),
-                syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true),
+                syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true,
+                showsConflicts: settings.showsConflicts || options.showsConflicts),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
         engine.setOpenItems(

@@ -30,6 +30,8 @@ package struct MountSettings: Hashable, Sendable {
     package var allowsMassDelete: Bool
     /// With `--trust-suid`: accepts set-user-id and set-group-id bits from other devices.
     package var trustsPrivileges: Bool
+    /// With `--visible-conflicts`: losing versions are entries beside their documents.
+    package var showsConflicts: Bool
     /// With `--coordination strict`: plain programs also wait for each other.
     package var isStrict: Bool
     /// Options of mount(8), from `-o`.
@@ -47,7 +49,8 @@ package struct MountSettings: Hashable, Sendable {
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
         diskFloor: Int64?, allowsPassthrough: Bool, enablesRings: Bool = false, allowsMassDelete: Bool = false,
-        trustsPrivileges: Bool = false, isStrict: Bool = false, options: [String], mountPoint: String
+        trustsPrivileges: Bool = false, showsConflicts: Bool = false, isStrict: Bool = false, options: [String],
+        mountPoint: String
     ) throws(UbiquityError) {
         guard let id = ContainerID(container) else {
             throw UbiquityError(
@@ -63,6 +66,7 @@ package struct MountSettings: Hashable, Sendable {
         self.enablesRings = enablesRings
         self.allowsMassDelete = allowsMassDelete
         self.trustsPrivileges = trustsPrivileges
+        self.showsConflicts = showsConflicts
         self.isStrict = isStrict
         self.options = options
         self.mountPoint = mountPoint
@@ -100,6 +104,7 @@ package struct MountSettings: Hashable, Sendable {
         if enablesRings { arguments.append("--enable-io-uring") }
         if allowsMassDelete { arguments.append("--allow-mass-delete") }
         if trustsPrivileges { arguments.append("--trust-suid") }
+        if showsConflicts { arguments.append("--visible-conflicts") }
         if isStrict { arguments += ["--coordination", "strict"] }
         for option in options { arguments += ["-o", option] }
         return arguments + ["--", mountPoint]

@@ -13,6 +13,8 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let keep = "keep"
     private static let keepVersions = "keep-versions"
     private static let trustSuid = "trust-suid"
+    private static let visibleConflicts = "visible-conflicts"
+    private static let switches = [trustSuid, visibleConflicts]
     /// In days: a hundred years.
     package static let longestKeep = 36_525.0
 
@@ -21,7 +23,7 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// The names of all settings.
     static let settings = lists + lists.map { $0 + ".standard" }
-        + ["merge.EXTENSION", quota, keep, keepVersions, trustSuid]
+        + ["merge.EXTENSION", quota, keep, keepVersions] + switches
 
     /// All values of each name, in order.
     private var values: [String: [String]] = [:]
@@ -77,7 +79,7 @@ package struct UserConfiguration: Hashable, Sendable {
             return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
         }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
-        guard name == trustSuid || lists.contains(where: { name == $0 + ".standard" }) else {
+        guard switches.contains(name) || lists.contains(where: { name == $0 + ".standard" }) else {
             return "there is no setting '\(name)'; there are \(settings.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
@@ -111,6 +113,9 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// `trust-suid = yes`: mounts accept set-user-id and set-group-id bits that other devices set.
     package var trustsPrivileges: Bool { values[Self.trustSuid]?.last == "yes" }
+
+    /// `visible-conflicts = yes`: mounts show losing versions as entries beside their documents.
+    package var showsConflicts: Bool { values[Self.visibleConflicts]?.last == "yes" }
 
     private static func days(_ text: String) -> Double? {
         Double(text).flatMap { (0...longestKeep).contains($0) ? $0 : nil }

@@ -9,10 +9,12 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             if fileSystem.isReplay(reply.caller) { return reply.replayLookup(parent, bytes(name), fileSystem) }
             let caller = reply.caller
+            let mayAppear = fileSystem.showsConflicts && fileSystem.mayShowConflict(bytes(name))
             let body = { try fileSystem.find(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, found in
                 guard let found else {
-                    var absent = fileSystem.isInVersions(parent) ? fuse_entry_param.absentNow : .absent
+                    let isForgotten = mayAppear || fileSystem.isInVersions(parent)
+                    var absent = isForgotten ? fuse_entry_param.absentNow : .absent
                     return _ = reply.send { fuse_reply_entry($0, &absent) }
                 }
                 reply.entry(found, fileSystem)

@@ -108,6 +108,19 @@ extension IndexReader {
         }
     }
 
+    /// Files and packages directly in a folder with unresolved conflicts, by name. It looks at all conflicts, which
+    /// are few, and not at all that is in the folder.
+    package func itemsInConflict(in folder: ItemKey) throws -> [ItemRow] {
+        try rows(
+            """
+            SELECT items.*, entries.parent, entries.name
+            FROM (SELECT DISTINCT item FROM conflicts WHERE \(Self.undecided)) AS own
+            CROSS JOIN items ON items.id = own.item CROSS JOIN entries ON entries.item = items.key
+            WHERE entries.parent = ? AND items.kind IN (1, 2)
+            AND items.dirty & \(DirtyFields.deleted.rawValue) = 0 ORDER BY entries.name
+            """, [SQLValue(folder)])
+    }
+
     /// Rows read at a time.
     private static let pageOfConflicts = 500
 

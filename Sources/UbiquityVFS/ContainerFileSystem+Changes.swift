@@ -19,6 +19,7 @@ extension ContainerFileSystem {
             ignoreFiles.note(event)
             // A folder in which a program has changed an entry, as nearly every change does: no step here concerns it.
             if event.kind == .attributes, event.origin == .local, event.after?.kind == .directory { continue }
+            noteConflicts(event)
             noteStructure(event)
             noteOrphans(event)
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
@@ -58,6 +59,15 @@ extension ContainerFileSystem {
             noteListing(entry.parent, countChanges: isDirectory)
             if event.origin == .local { inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) } }
         }
+    }
+
+    /// A conflict that begins or ends adds or removes an entry beside its document. The kernel looks up the entry's
+    /// name each time, but it keeps the listing.
+    private func noteConflicts(_ event: IndexEvent) {
+        guard event.versionsChange == .conflicts, visibleConflicts.isOn, let folder = event.after?.entry?.parent.inode,
+            inodes.isKnown(folder)
+        else { return }
+        kernel.invalidateListing(directory: folder)
     }
 
     private func noteListing(_ directory: ItemKey, countChanges: Bool) {

@@ -214,7 +214,9 @@ extension ContainerFileSystem {
             guard let row = try index.row(ino: ino), !row.isExcluded else { return nil }
             return ClaimIntent(row.claimTarget, access)
         case .item(let parent, let name, let access, let withContents):
-            if let node = versionNodes.node(parent) { return try intent(toDecideAbout: node) }
+            if let node = try versionNodes.node(parent) ?? visibleConflict(named: name, in: parent)?.node {
+                return try intent(toDecideAbout: node)
+            }
             guard let name = try? ItemName(name), let folder = try index.row(ino: parent) else {
                 return nil
             }
@@ -233,7 +235,7 @@ extension ContainerFileSystem {
     private func intent(toDecideAbout node: VersionNodes.Node) throws -> ClaimIntent? {
         switch node {
         case .folder: return nil
-        case .file(let key), .version(_, let key), .member(_, _, let key):
+        case .file(let key), .version(_, let key, _), .member(_, _, let key, _):
             return try index.row(key: key).map {
                 ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly))
             }

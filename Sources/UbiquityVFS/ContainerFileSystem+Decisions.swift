@@ -9,7 +9,11 @@ extension ContainerFileSystem {
         parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
     ) throws -> Answer<Void> {
         switch versionNodes.node(parent) {
-        case nil: return .now(try remove(parent, name, directory: directory, caller))
+        case nil:
+            if let entry = try visibleConflict(named: name, in: parent) {
+                return try remove(entry, directory: directory)
+            }
+            return .now(try remove(parent, name, directory: directory, caller))
         case .version, .member: return try removeMember(named: try ItemName.checked(name), in: parent, directory)
         case .folder(let folder):
             // `rm -r` of a file's versions ends with their folder, which disappears with the last version.
@@ -34,11 +38,31 @@ extension ContainerFileSystem {
         }
     }
 
+    /// Resolves the version that a visible entry shows, as its removal from `.versions` does.
+    private func remove(_ entry: VisibleConflicts.Entry, directory: Bool) throws -> Answer<Void> {
+        let (version, key) = (entry.version, entry.document.key)
+        let isPackage = entry.document.kind == .directory
+        guard directory == isPackage else { throw directory ? Errno.ENOTDIR : Errno.EISDIR }
+        guard isPackage else {
+            try index.decide([(.resolve, version.id)], of: key)
+            return .now(())
+        }
+        return .later { [self] in
+            try await requireEmptied(version, of: key, .besideDocument)
+            try index.decide([(.resolve, version.id)], of: key)
+        }
+    }
+
     func renameAnyUnclaimed(
         parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else {
-            guard !isInVersions(newParent) else { throw Errno.EPERM }
+            guard !isInVersions(newParent), try visibleConflict(named: name, in: parent) == nil else {
+                throw Errno.EPERM
+            }
+            if try visibleConflict(named: newName, in: newParent) != nil {
+                throw flags == 1 ? Errno.EEXIST : Errno.EPERM
+            }
             return .now(
                 try rename(
                     parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller))
@@ -118,7 +142,7 @@ extension ContainerFileSystem {
             return found.value
         }
         let prefix = Array(StatusAttribute.prefix.utf8)
-        guard case .version(let id, let key) = node, name.starts(with: prefix),
+        guard case .version(let id, let key, _) = node, name.starts(with: prefix),
             let version = versionNodes.version(id), let row = try index.row(key: key)
         else { throw Errno.ENODATA }
         let text: String
@@ -153,7 +177,7 @@ extension ContainerFileSystem {
 
     /// Sets an attribute of a version. Only `resolved` can be set.
     func setVersionXattr(of node: VersionNodes.Node, name: [UInt8], value: [UInt8]) throws {
-        guard case .version(let id, let key) = node, ControlAttribute(name: name) == .resolved else {
+        guard case .version(let id, let key, _) = node, ControlAttribute(name: name) == .resolved else {
             throw Errno.EPERM
         }
         guard let version = versionNodes.version(id) else { throw Errno.ESTALE }

@@ -14,7 +14,12 @@ extension ContainerFileSystem {
         let (row, isOrphan) = try row(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }
         guard try emitDots(row, from: offset, isOrphan: isOrphan, emit), !isOrphan else { return }
-        var after = try place(in: row, offset)
+        var after: ItemName?
+        if offset <= DirectoryOffset.afterDotDot || DirectoryOffset.isOfConflict(offset) {
+            guard try emitConflicts(row, from: offset, emit) else { return }
+        } else {
+            after = try place(in: row, offset)
+        }
         let limit = max(room, Self.smallestBatch)
         while true {
             let commits = foreignCommits.load(ordering: .acquiring)
@@ -69,6 +74,37 @@ extension ContainerFileSystem {
             let item = DirectoryItem(
                 name: [UInt8(ascii: "."), UInt8(ascii: ".")], offset: DirectoryOffset.afterDotDot,
                 attributes: Self.identity(of: parent, .directory), isCounted: false)
+            guard emit(item) else { return false }
+        }
+        return true
+    }
+
+    /// The losing versions of documents in conflict come first: `rm -r` then meets them before their documents, with
+    /// which they would be gone.
+    /// - Returns: false if there was no room.
+    private func emitConflicts(_ row: ItemRow, from offset: Int64, _ emit: (DirectoryItem) -> Bool) throws -> Bool {
+        guard visibleConflicts.isOn else { return true }
+        var known: VersionsListing?, first = 0
+        if DirectoryOffset.isOfConflict(offset) {
+            let offset = DirectoryOffset.ofListing(offset)
+            known = versionListings.listing(of: row.ino, at: offset)
+            first = VersionsListing.place(of: offset)
+        }
+        let listing: VersionsListing
+        if let known {
+            listing = known
+        } else {
+            let entries = try visibleConflicts.entries(in: row.key).map {
+                VersionsListing.Entry(name: $0.name, node: $0.node, kind: $0.document.kind)
+            }
+            guard !entries.isEmpty else { return true }
+            listing = versionListings.add(row.ino, entries)
+        }
+        for place in first..<max(first, listing.entries.count) {
+            let entry = listing.entries[place]
+            let item = DirectoryItem(
+                name: entry.name.bytes, offset: DirectoryOffset.ofConflict(listing.offset(after: place)),
+                attributes: Self.identity(of: versionNodes.number(of: entry.node), entry.kind), isCounted: false)
             guard emit(item) else { return false }
         }
         return true

@@ -23,6 +23,21 @@ extension ContainerFileSystem {
         }
     }
 
+    /// The losing version that a directory shows under this name beside its document; nil for any other name.
+    func visibleConflict(named name: [UInt8], in parent: UInt64) throws -> VisibleConflicts.Entry? {
+        guard visibleConflicts.mayShow(name), let directory = try index.row(ino: parent), !directory.isDeleted else {
+            return nil
+        }
+        return try visibleConflicts.entries(in: directory.key).first { $0.name.bytes == name }
+    }
+
+    /// Whether directories show the losing versions of documents in conflict.
+    package var showsConflicts: Bool { visibleConflicts.isOn }
+
+    /// Whether a conflict can give a directory this name. Then the kernel must not remember that the directory lacks
+    /// the name.
+    package func mayShowConflict(_ name: [UInt8]) -> Bool { visibleConflicts.mayShow(name) }
+
     /// Records that the kernel caches the absence of the name, so that it is invalidated when the name appears.
     /// - Returns: false if the directory changed since its listing had that number; the name may exist by now.
     private func noteAbsence(of name: ItemName, in parent: UInt64, since listing: UInt64?) -> Bool {
@@ -206,6 +221,7 @@ extension ContainerFileSystem {
     func checkedForMaking(_ name: [UInt8], in parent: UInt64) throws -> ItemName {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder, !isInVersions(parent) else { throw Errno.EPERM }
+        guard try visibleConflict(named: name.bytes, in: parent) == nil else { throw Errno.EEXIST }
         refreshIgnoreFiles()
         return name
     }

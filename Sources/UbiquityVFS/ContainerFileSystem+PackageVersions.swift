@@ -8,11 +8,11 @@ extension ContainerFileSystem {
     /// The version that the inode is or belongs to, the path in it, and its package.
     private func place(
         of node: VersionNodes.Node
-    ) async throws -> (version: RemoteVersion, path: [ItemName], key: ItemKey) {
+    ) async throws -> (version: RemoteVersion, path: [ItemName], key: ItemKey, side: VersionNodes.Side) {
         switch node {
         case .folder, .file: throw Errno.EINVAL
-        case .version(let id, let key): return (try await conflict(id, of: key), [], key)
-        case .member(let path, let id, let key): return (try await conflict(id, of: key), path, key)
+        case .version(let id, let key, let side): return (try await conflict(id, of: key), [], key, side)
+        case .member(let path, let id, let key, let side): return (try await conflict(id, of: key), path, key, side)
         }
     }
 
@@ -28,17 +28,17 @@ extension ContainerFileSystem {
     private typealias Child = (node: VersionNodes.Node, member: PackageMember)
 
     private func children(of node: VersionNodes.Node) async throws -> [Child] {
-        let (version, path, key) = try await place(of: node)
+        let (version, path, key, side) = try await place(of: node)
         return try await parts.versions.tree(of: version).children(of: path).compactMap { member in
-            let node = VersionNodes.Node.member(member.path, version.id, of: key)
+            let node = VersionNodes.Node.member(member.path, version.id, of: key, side)
             return versionNodes.isRemoved(node) ? nil : (node, member)
         }
     }
 
     private func child(_ name: ItemName, of node: VersionNodes.Node) async throws -> Child? {
-        let (version, path, key) = try await place(of: node)
+        let (version, path, key, side) = try await place(of: node)
         guard let member = try await parts.versions.tree(of: version).member(at: path + [name]) else { return nil }
-        let node = VersionNodes.Node.member(member.path, version.id, of: key)
+        let node = VersionNodes.Node.member(member.path, version.id, of: key, side)
         return versionNodes.isRemoved(node) ? nil : (node, member)
     }
 
@@ -83,8 +83,10 @@ extension ContainerFileSystem {
         }
     }
 
-    func requireEmptied(_ version: RemoteVersion, of key: ItemKey) async throws {
-        guard try await children(of: .version(version.id, of: key)).isEmpty else { throw Errno.ENOTEMPTY }
+    func requireEmptied(
+        _ version: RemoteVersion, of key: ItemKey, _ side: VersionNodes.Side = .versionsFolder
+    ) async throws {
+        guard try await children(of: .version(version.id, of: key, side)).isEmpty else { throw Errno.ENOTEMPTY }
         versionNodes.forgetRemovals(in: version.id)
     }
 }
@@ -117,7 +119,7 @@ extension VersionNodes.Node {
     var item: ItemKey? {
         switch self {
         case .folder, .file: nil
-        case .version(_, let key), .member(_, _, let key): key
+        case .version(_, let key, _), .member(_, _, let key, _): key
         }
     }
 }

@@ -17,7 +17,11 @@ extension ContainerFileSystem {
     /// - Parameter caller: nil if unknown.
     package func find(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
         switch versionNodes.node(parent) {
-        case nil: return .now(try lookup(parent: parent, name: name))
+        case nil:
+            if let entry = try visibleConflict(named: name, in: parent) {
+                return .now(try known(entry.node, entry.version))
+            }
+            return .now(try lookup(parent: parent, name: name))
         case .folder(let directory):
             guard let row = try index.child(of: directory, named: try ItemName.checked(name)),
                 try hasVersions(row) || hasJustEmptied(row, caller)
@@ -82,15 +86,15 @@ extension ContainerFileSystem {
                 row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
             attributes.modifiedAt = versionListings.stamped(row.modifiedAt)
             return attributes
-        case .version(let id, let key):
+        case .version(let id, let key, let side):
             guard let row = try index.row(key: key), let version = versionNodes.version(id) else { throw Errno.ENOENT }
             let isFolder = row.kind == .directory
+            let mode = (isFolder ? FileMode.directory : FileMode.file) | row.mode & FileMode.rights
             return volatile(
-                row, ino, (isFolder ? FileMode.directory : FileMode.file) | row.mode & FileMode.rights,
-                size: isFolder ? 0 : version.content.size, at: version.modifiedAt)
-        case .member(_, _, let key):
+                row, ino, side.shown(mode), size: isFolder ? 0 : version.content.size, at: version.modifiedAt)
+        case .member(_, _, let key, let side):
             guard let row = try index.row(key: key), let member = versionNodes.member(node) else { throw Errno.ENOENT }
-            return volatile(row, ino, member.fileMode, size: member.shownSize, at: member.modifiedAt)
+            return volatile(row, ino, side.shown(member.fileMode), size: member.shownSize, at: member.modifiedAt)
         }
     }
 
@@ -164,11 +168,11 @@ extension ContainerFileSystem {
         let version: RemoteVersion
         switch node {
         case .folder, .file: throw Errno.EISDIR
-        case .version(let id, let key):
+        case .version(let id, let key, _):
             guard let known = versionNodes.version(id), let row = try index.row(key: key) else { throw Errno.ESTALE }
             guard row.kind == .file else { throw Errno.EISDIR }
             version = known
-        case .member(_, let id, _): version = try memberVersion(node, id)
+        case .member(_, let id, _, _): version = try memberVersion(node, id)
         }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
         // Versions are not kept on this device: reading one downloads it.

@@ -15,9 +15,9 @@ package import UbiquitySystem
 /// Inode numbers come from the index (top folder 1). A directory keeps the number of its key; a file gets another
 /// number when a remote update replaces it.
 ///
-/// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`, `WaitingCalls`). No lock
-/// is held across a wait.
+/// Lock order: `OpenNode.state`, `VisibleConflicts`, then the index's writer, then the leaves (`InodeTable`,
+/// `OpenNodeTable`, `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`,
+/// `WaitingCalls`). No lock is held across a wait.
 package final class ContainerFileSystem: Sendable {
     /// Its dependencies and settings.
     package struct Parts: Sendable {
@@ -56,6 +56,9 @@ package final class ContainerFileSystem: Sendable {
         /// Default of `smallContent`: about as much as a few requests to the cloud bring.
         package static let smallContent: Int64 = 512 << 10
 
+        /// Whether directories show the losing versions of documents in conflict (`VisibleConflicts`).
+        package var showsConflicts: Bool
+
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
@@ -64,7 +67,7 @@ package final class ContainerFileSystem: Sendable {
             noAccessTimeReaders: NoAccessTimeReaders = NoAccessTimeReaders(),
             preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
             delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent,
-            filesWithTwoDescriptors: Int = ProcessHost.openFileLimit / 16
+            filesWithTwoDescriptors: Int = ProcessHost.openFileLimit / 16, showsConflicts: Bool = false
         ) {
             self.index = index
             self.contents = contents
@@ -86,6 +89,7 @@ package final class ContainerFileSystem: Sendable {
             self.delaysCloses = delaysCloses
             self.smallContent = smallContent
             self.filesWithTwoDescriptors = filesWithTwoDescriptors
+            self.showsConflicts = showsConflicts
         }
     }
 
@@ -96,6 +100,7 @@ package final class ContainerFileSystem: Sendable {
     let versionNodes = VersionNodes()
     package let versionNames = VersionNames()
     let emptiedVersions = EmptiedVersions()
+    let visibleConflicts: VisibleConflicts
     let openNodes = OpenNodeTable()
     package let idle = IdleContents()
     let files = HandleTable<OpenFile>()
@@ -143,6 +148,7 @@ package final class ContainerFileSystem: Sendable {
     package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
         self.parts = parts
         preparedContents = PreparedContents(pool: parts.preparation)
+        visibleConflicts = VisibleConflicts(index: parts.index, isOn: parts.showsConflicts)
         syncThread = SideThread(parts.syncing)
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))

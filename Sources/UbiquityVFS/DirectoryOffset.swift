@@ -22,6 +22,11 @@ enum DirectoryOffset {
     static let afterDot: Int64 = 1
     static let afterDotDot: Int64 = 2
     static func after(_ ino: UInt64) -> Int64 { Int64(ino) + afterDotDot }
+    /// After an entry of `VisibleConflicts`: an offset in a `VersionsListing` with this bit. No inode number has it.
+    private static let conflictBit: Int64 = 1 << 62
+    static func ofConflict(_ offset: Int64) -> Int64 { offset | conflictBit }
+    static func isOfConflict(_ offset: Int64) -> Bool { offset & conflictBit != 0 }
+    static func ofListing(_ offset: Int64) -> Int64 { offset & ~conflictBit }
     static func inode(before offset: Int64) -> UInt64 { UInt64(offset - afterDotDot) }
 }
 

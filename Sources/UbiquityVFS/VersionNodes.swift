@@ -16,9 +16,16 @@ final class VersionNodes: Sendable {
         /// The folder in `.versions` that contains one file's versions.
         case file(ItemKey)
         /// A version of a file; for a package, a folder.
-        case version(VersionID, of: ItemKey)
+        case version(VersionID, of: ItemKey, Side = .versionsFolder)
         /// A file or folder in a version of a package.
-        case member([ItemName], VersionID, of: ItemKey)
+        case member([ItemName], VersionID, of: ItemKey, Side = .versionsFolder)
+    }
+
+    /// Where a version is shown. Each side has inodes of its own, because the kernel knows one place of a directory.
+    enum Side: Hashable, Sendable {
+        case versionsFolder
+        /// Beside the document (`VisibleConflicts`).
+        case besideDocument
     }
 
     private struct State {
@@ -53,7 +60,7 @@ final class VersionNodes: Sendable {
     func forgetRemovals(in version: VersionID) {
         state.withLock { state in
             state.removed = state.removed.filter { node in
-                if case .member(_, version, _) = node { false } else { true }
+                if case .member(_, version, _, _) = node { false } else { true }
             }
         }
     }
@@ -96,7 +103,10 @@ final class VersionNodes: Sendable {
     private static func drop(_ ino: UInt64, _ state: inout State) {
         guard let node = state.nodes.removeValue(forKey: ino) else { return }
         state.numbers[node] = nil
-        if case .version(let id, _) = node { state.versions[id] = nil }
+        if case .version(let id, let key, let side) = node {
+            let other = Node.version(id, of: key, side == .versionsFolder ? .besideDocument : .versionsFolder)
+            if state.numbers[other] == nil { state.versions[id] = nil }
+        }
         state.members[node] = nil
     }
 }

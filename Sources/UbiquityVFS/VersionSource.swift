@@ -91,7 +91,7 @@ package final class VersionNames: Sendable {
     }
 
     /// Replaces characters of a device name that a file name must not have or that make a listing hard to read.
-    private static func cleaned(_ device: String) -> String {
+    static func cleaned(_ device: String) -> String {
         let text = String(String.UnicodeScalarView(device.unicodeScalars.map { $0.value < 32 || $0 == "/" ? "-" : $0 }))
         return text.isEmpty ? "unknown device" : text
     }
