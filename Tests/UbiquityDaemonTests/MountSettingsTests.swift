@@ -6,8 +6,8 @@ import UbiquityCore
     private func settings(container: String = "default", options: [String] = []) throws -> MountSettings {
         try MountSettings(
             deviceFolder: "/s t", container: container, deviceName: "my laptop", policy: .eager, cacheLimit: 1 << 30,
-            diskFloor: nil, allowsPassthrough: false, enablesRings: true, trustsPrivileges: true, options: options,
-            mountPoint: "/m")
+            diskFloor: nil, allowsPassthrough: false, enablesRings: true, trustsPrivileges: true, showsConflicts: true,
+            options: options, mountPoint: "/m")
     }
 
     @Test(arguments: ["a/b", "", ".hidden", "-x", "ä", String(repeating: "x", count: 65), "a b"])
@@ -22,7 +22,7 @@ import UbiquityCore
                 "mount", "--foreground", "--report", "--state", "/s t", "--container", "default", "--device",
                 "my laptop",
                 "--policy", "eager", "--cache-limit", "1073741824", "--no-passthrough", "--enable-io-uring",
-                "--trust-suid", "-o", "ro", "-o", "allow_other", "--", "/m",
+                "--trust-suid", "--visible-conflicts", "-o", "ro", "-o", "allow_other", "--", "/m",
             ])
     }
 

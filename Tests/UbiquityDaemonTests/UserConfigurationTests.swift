@@ -34,13 +34,15 @@ import UbiquityCore
                 == [
                     "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, noatime-reader, "
                         + "ignore.standard, package.standard, no-materialize.standard, "
-                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid",
+                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid, "
+                        + "visible-conflicts",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
                     "line 8: there is no setting ''; there are ignore, package, no-materialize, noatime-reader, "
                         + "ignore.standard, package.standard, no-materialize.standard, "
-                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid",
+                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid, "
+                        + "visible-conflicts",
                 ])
     }
 
@@ -54,6 +56,8 @@ import UbiquityCore
     @Test func trustingSetUserIDIsOptIn() {
         #expect(!UserConfiguration("").trustsPrivileges && !UserConfiguration("trust-suid = no").trustsPrivileges)
         #expect(UserConfiguration("trust-suid = yes").trustsPrivileges)
+        #expect(UserConfiguration("visible-conflicts = yes").showsConflicts)
+        #expect(!UserConfiguration("").showsConflicts && !UserConfiguration("visible-conflicts = no").showsConflicts)
         let wrong = UserConfiguration("trust-suid = maybe")
         #expect(!wrong.trustsPrivileges && wrong.complaints == ["line 1: 'trust-suid' is yes or no, not 'maybe'"])
     }

@@ -100,7 +100,8 @@ extension FuzzTarget {
     private static let configurationMutator = Mutator(words: [
         "ignore = *.part\n", "package = box\n", "quota = 50G\n", "keep = 0.5\n", "keep = 1e400\n", "keep-versions = 7\n",
         "merge.txt = cat\n", "ignore.standard = no\n", "no-materialize = x\n", "noatime-reader = *\n", "#", "=", "\n",
-        "trust-suid = yes\n", "\r", "\u{85}", "\u{2028}", "quota = 99999999999999999999E\n", "merge. = x\n", "\u{0}",
+        "trust-suid = yes\n", "visible-conflicts = yes\n", "\r", "\u{85}", "\u{2028}", "merge. = x\n", "\u{0}",
+        "quota = 99999999999999999999E\n",
     ])
 
     private static func exerciseConfiguration(_ random: inout FuzzRandom) {

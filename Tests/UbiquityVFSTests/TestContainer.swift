@@ -21,7 +21,7 @@ final class TestContainer: Sendable {
     init(
         passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
         smallContent: Int64 = 0, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-        filesWithTwoDescriptors: Int = 1000
+        filesWithTwoDescriptors: Int = 1000, showsConflicts: Bool = false
     ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
@@ -35,7 +35,7 @@ final class TestContainer: Sendable {
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
                 container: container, logger: Logger(label: "test"), coordination: coordination,
                 backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent,
-                filesWithTwoDescriptors: filesWithTwoDescriptors),
+                filesWithTwoDescriptors: filesWithTwoDescriptors, showsConflicts: showsConflicts),
             owner: (1000, 1000))
     }
 
