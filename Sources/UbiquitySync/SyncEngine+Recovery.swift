@@ -16,6 +16,12 @@ extension SyncEngine {
         try distrustUnsynced()
         try reviewChangedContents()
         try reviewInterruptedWriters()
+        let stripped = try index.reviewPrivileges(trusts: configuration.trustsPrivileges)
+        if stripped > 0 {
+            logger.notice(
+                "set-user-id and set-group-id bits that another device may have set are removed here",
+                metadata: ["count": "\(stripped)"])
+        }
         return setAside
     }
 
