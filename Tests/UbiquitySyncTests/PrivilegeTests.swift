@@ -144,6 +144,65 @@ import UbiquityWire
         }
     }
 
+    /// Bits that an earlier program, or a mount that trusted them, has accepted.
+    @Test func acceptedSetUserIDIsTakenAwayOnceAtAMountThatDoesNotTrust() throws {
+        let fixture = try Fixture()
+        func review(trusts: Bool = false) throws -> Int { try fixture.index.reviewPrivileges(trusts: trusts) }
+        func accept(_ revision: Int64) throws { try receive(file(0o6755, at: revision), fixture, trusts: true) }
+        try accept(1)
+        #expect(try review(trusts: true) == 0 && modes(fixture) == [0o6755, 0o6755])
+        #expect(try review() == 1)
+        #expect(try modes(fixture) == [0o755, 0o6755], "the cloud's record is untouched")
+        #expect(try fixture.dirty().isEmpty)
+        try fixture.check()
+        // What a program of this device sets afterwards stays, also when it has been uploaded.
+        _ = try fixture.index.setAttributes(ino: try fixture.found("f").ino, AttributeChange(mode: 0o4711))
+        let planned = try fixture.plan(try fixture.dirty()).group
+        try fixture.apply(
+            planned, [ChangeResult(outcome: .applied, item: try fixture.answer(try #require(planned.first)))])
+        #expect(try review() == 0 && modes(fixture) == [0o4711, 0o4711])
+        // After a mount that trusts, everything counts as another device's again.
+        #expect(try review(trusts: true) == 0)
+        try receive(file(0o6755, at: 70), fixture, trusts: true)
+        #expect(try modes(fixture) == [0o6755, 0o6755])
+        #expect(try review() == 1 && modes(fixture) == [0o755, 0o6755])
+    }
+
+    /// A change of this device that the cloud has not seen is nobody else's.
+    @Test func ownUnsentSetUserIDStays() throws {
+        let fixture = try Fixture()
+        try receive(file(0o4755, at: 1), fixture, trusts: true)
+        _ = try fixture.index.setAttributes(ino: try fixture.found("f").ino, AttributeChange(mode: 0o4711))
+        let own = try fixture.make("own")
+        _ = try fixture.index.setAttributes(ino: own.ino, AttributeChange(mode: 0o4755))
+        #expect(try fixture.index.reviewPrivileges(trusts: false) == 0)
+        #expect(try fixture.found("f").mode == 0o4711 && fixture.found("own").mode == 0o4755)
+    }
+
+    @Test func restartWithoutTrustTakesAcceptedBitsAway() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try world.a.setMode("f", 0o4755)
+            try await world.settle()
+            // As a mount that trusts has taken it in.
+            let key = try world.b.live("f").key
+            #expect(try world.b.index.reviewPrivileges(trusts: true) == 0)
+            try world.b.index.write(.remote) { transaction in
+                let before = try #require(try transaction.row(key: key))
+                var row = before
+                row.mode = 0o4755
+                try transaction.update(row, before: before)
+            }
+            world.b.crash()
+            try world.b.start()
+            #expect(try modes(world.b, "f") == [0o755, 0o4755])
+            try await world.settle()
+            #expect(try modes(world.a, "f") == [0o4755, 0o4755])
+            for device in world.devices { try await check(device) }
+        }
+    }
+
     /// The capability was given to a content that this device has seen.
     @Test func foreignContentEndsAFileCapability() async throws {
         try await run { world in
