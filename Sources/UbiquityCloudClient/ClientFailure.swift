@@ -9,11 +9,10 @@ internal import UbiquitySystem
 /// A request or an answer that was damaged in transit. It is sent again.
 struct DamagedOnTheWay: Error {
     let reason: String
+    var remedy = "something between this device and the cloud changes data: use https, or another network"
 
     func error(_ code: UbiquityError.Code, _ attempts: Int, at place: String) -> UbiquityError {
-        UbiquityError(
-            code, "\(reason), \(attempts) times", at: place,
-            remedy: "something between this device and the cloud changes data: use https, or another network")
+        UbiquityError(code, "\(reason), \(attempts) times", at: place, remedy: remedy)
     }
 }
 

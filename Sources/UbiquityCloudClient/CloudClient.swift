@@ -19,9 +19,11 @@ package final class CloudClient: CloudService {
     /// - Parameters:
     ///   - token: of the account. Nil for the account `local` of a cloud on a Unix socket.
     ///   - device: this device. Each request carries it.
+    ///   - proof: whether answers without a digest are refused from the first one on.
     /// - Throws: `.invalid` if the certificates cannot be read. No connection is made yet.
     package init(
-        _ address: CloudAddress, container: ContainerID, token: String? = nil, device: DeviceID, deviceName: String
+        _ address: CloudAddress, container: ContainerID, token: String? = nil, device: DeviceID, deviceName: String,
+        proof: DigestProof = DigestProof()
     ) throws(UbiquityError) {
         self.container = container
         base = "/v1/containers/\(PercentEncoding.encode(container.name))"
@@ -29,7 +31,7 @@ package final class CloudClient: CloudService {
             "ubiquity-device": device.description, "ubiquity-device-name": PercentEncoding.encode(deviceName),
         ]
         if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
-        transport = try Transport(address: address, headers: headers)
+        transport = try Transport(address: address, headers: headers, proof: proof)
     }
 
     package var address: CloudAddress { transport.address }
@@ -192,7 +194,7 @@ package final class CloudClient: CloudService {
             of: Revision.self, throwing: (any Error).self, bufferingPolicy: .bufferingNewest(1))
         let reader = Task {
             do {
-                var parser = EventParser(requiresDigest: Transport.announcesDigests(response))
+                var parser = EventParser(requiresDigest: transport.requiresDigest(response))
                 try await transport.parts(of: response) { part in
                     let revisions = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in
                         try parser.push(raw)

@@ -38,11 +38,16 @@ final class Transport: Sendable {
     private let headers: HTTPHeaders
     private let socket: SocketName?
     private let isShutDown = Lock(false)
-    /// Whether the cloud has sent an answer with a digest. From then on every answer must have one.
+    /// Whether the cloud has sent an answer with a digest in this run. From then on every answer must have one.
     private let hasProof = Lock(false)
+    /// Whether it has in an earlier run.
+    private let proof: DigestProof
 
-    init(address: CloudAddress, headers: HTTPHeaders) throws(UbiquityError) {
+    init(
+        address: CloudAddress, headers: HTTPHeaders, proof: DigestProof = DigestProof()
+    ) throws(UbiquityError) {
         self.address = address
+        self.proof = proof
         self.headers = headers
         let configuration = try Self.configuration(address)
         let short = Self.noticingDeadLines(
@@ -171,14 +176,31 @@ final class Transport: Sendable {
     /// - Throws: `DamagedOnTheWay` if the digest is wrong or missing.
     private func check(_ response: HTTPClientResponse, _ digest: BodyDigest) throws {
         guard response.status != .noContent else { return }
-        guard let told = response.headers.first(name: MessageDigest.contentField) else {
-            guard Self.announcesDigests(response) || hasProof.withLock({ $0 }) else { return }
-            throw DamagedOnTheWay(reason: "the cloud's answer came without its digest")
+        let told = response.headers.first(name: MessageDigest.contentField)
+        switch told.flatMap({ MessageDigest.matches($0, digest.field()) }) {
+        case true: noteProof()
+        case false: throw DamagedOnTheWay(reason: "the cloud's answer was damaged, its digest is wrong")
+        case nil:
+            guard requiresDigest(response) else { return }
+            throw DamagedOnTheWay(reason: "the cloud's answer came without its digest", remedy: Self.missingDigest)
         }
-        guard MessageDigest.matches(told, digest.field()) != false else {
-            throw DamagedOnTheWay(reason: "the cloud's answer was damaged, its digest is wrong")
+    }
+
+    private static let missingDigest = "a proxy between this device and the cloud probably removes the fields "
+        + "\(MessageDigest.contentField) and \(MessageDigest.supportField): let it keep them, or use https without it; "
+        + "if an older cloud has taken this one's place, sign in again"
+
+    private func noteProof() {
+        let isFirst = hasProof.withLock { hasProof in
+            defer { hasProof = true }
+            return !hasProof
         }
-        hasProof.withLock { $0 = true }
+        if isFirst, !proof.isKnown { proof.remember() }
+    }
+
+    /// Whether the body of the answer must have a digest.
+    func requiresDigest(_ response: HTTPClientResponse) -> Bool {
+        Self.announcesDigests(response) || proof.isKnown || hasProof.withLock { $0 }
     }
 
     static func announcesDigests(_ response: HTTPClientResponse) -> Bool {

@@ -157,7 +157,7 @@ final class Mount: Sendable {
         try restoreKept(into: contents, logger) { id in try isNew || index.read { try $0.needsWhole(id) } }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
-        let cloud = try makeCloud(settings, signIn, identity, pool, logger)
+        let cloud = try makeCloud(settings, folder, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
             cacheLimit: settings.cacheLimit,
@@ -199,14 +199,14 @@ final class Mount: Sendable {
 
     /// The cloud of the account, or the embedded one. It does not connect yet: the mount does not wait for that.
     private static func makeCloud(
-        _ settings: MountSettings, _ signIn: SignIn?, _ identity: DeviceIdentity, _ pool: BlockingPool,
-        _ logger: Logger
+        _ settings: MountSettings, _ folder: ContainerFolder, _ signIn: SignIn?, _ identity: DeviceIdentity,
+        _ pool: BlockingPool, _ logger: Logger
     ) throws -> (client: CloudClient, service: any CloudService, embedded: EmbeddedCloud?) {
         if let signIn {
             let address = try CloudAddress(signIn.url, certificates: signIn.certificates)
             let client = try CloudClient(
                 address, container: settings.container, token: signIn.token, device: identity.id,
-                deviceName: identity.name)
+                deviceName: identity.name, proof: DigestMemory(folder.account, url: signIn.url).proof(pool, logger))
             return (client, client, nil)
         }
         let timekeeper = SystemTimekeeper()

@@ -33,6 +33,8 @@ package struct SignIn: Codable, Hashable, Sendable {
             try FileSystem.makeDirectories(deviceFolder)
         }
         try AccountFolder.claim(device: deviceFolder)
+        // An older cloud may have taken the place of one that sent digests.
+        try DigestMemory(AccountFolder(device: deviceFolder, signIn: self), url: url).forget()
         try StoredJSON.write(self, at: Self.path(deviceFolder))
     }
 
