@@ -12,7 +12,7 @@ final class FlippingProxy: Sendable {
         var passed: [Direction: Int] = [:]
         var flips = 0
         var recorded: [Direction: [UInt8]] = [:]
-        var removedField: String?
+        var removedFields: [String] = []
     }
 
     private let state = Lock(State())
@@ -47,8 +47,8 @@ final class FlippingProxy: Sendable {
         }
     }
 
-    /// Calls a field of each answer's head by another name.
-    func remove(_ field: String) { state.withLock { $0.removedField = field } }
+    /// Gives fields of each answer's head another name.
+    func remove(_ fields: String...) { state.withLock { $0.removedFields = fields } }
 
     func record() { state.withLock { $0.recorded = [:] } }
     func recorded(_ direction: Direction) -> [UInt8] { state.withLock { $0.recorded[direction] ?? [] } }
@@ -57,7 +57,7 @@ final class FlippingProxy: Sendable {
     private func pass(_ direction: Direction, _ bytes: inout [UInt8]) {
         state.withLock { state in
             state.recorded[direction, default: []] += bytes
-            if direction == .answer, let field = state.removedField {
+            for field in state.removedFields where direction == .answer {
                 let text = Array(field.utf8)
                 if let place = bytes.indices.first(where: { bytes[$0...].starts(with: text) }) {
                     bytes[place] = UInt8(ascii: "x")
