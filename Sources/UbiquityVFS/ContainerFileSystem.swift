@@ -15,8 +15,8 @@ package import UbiquitySystem
 /// Inode numbers come from the index (top folder 1). A directory keeps the number of its key; a file gets another
 /// number when a remote update replaces it.
 ///
-/// Lock order: `OpenNode.state`, `VisibleConflicts`, then the index's writer, then the leaves (`InodeTable`,
-/// `OpenNodeTable`, `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`,
+/// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
+/// `HandleTable`, `Departures`, `VersionListings`, `VisibleConflicts`, `CompletionWaiters`, `UseLog`, `Replays`,
 /// `WaitingCalls`). No lock is held across a wait.
 package final class ContainerFileSystem: Sendable {
     /// Its dependencies and settings.

@@ -7,7 +7,7 @@ internal import UbiquitySystem
 /// The entries are in no index, so nothing uploads them. Their inodes are those of `VersionNodes`. The cloud's record
 /// names at most `Limits.maximumConflictsInRecord` versions of an item; further ones are in `.versions` alone.
 ///
-/// Lock order: before the index's writer.
+/// Lock order: a leaf.
 final class VisibleConflicts: Sendable {
     struct Entry: Sendable {
         let name: ItemName
@@ -20,7 +20,7 @@ final class VisibleConflicts: Sendable {
 
     /// The names that the versions of one document have had since its conflict began. A second removal of one name must
     /// not meet another version.
-    private struct Shown {
+    private struct Shown: Equatable {
         var document: ItemName
         var owners: [ItemName: VersionID] = [:]
     }
@@ -38,8 +38,13 @@ final class VisibleConflicts: Sendable {
     /// Whether directories show the entries (`visible-conflicts`).
     let isOn: Bool
     private let index: ItemIndex
-    /// By directory and document.
-    private let shown = Lock<[ItemKey: [ItemKey: Shown]]>([:])
+    private struct State {
+        /// By directory and document.
+        var shown: [ItemKey: [ItemKey: Shown]] = [:]
+        /// The number of changes of `shown`.
+        var changes: UInt64 = 0
+    }
+    private let state = Lock(State())
 
     init(index: ItemIndex, isOn: Bool) {
         self.index = index
@@ -55,33 +60,49 @@ final class VisibleConflicts: Sendable {
     /// The entries of a directory, in the order of their documents' names. None has the name of an item.
     func entries(in directory: ItemKey) throws -> [Entry] {
         guard isOn else { return [] }
-        return try shown.withLock { shown in
-            let documents = try index.peek { reader in
-                try reader.itemsInConflict(in: directory).map { ($0, try reader.conflicts(of: $0.id)) }
+        var result = [Entry]()
+        for _ in 0..<Self.attempts {
+            let (known, changes) = state.withLock { ($0.shown[directory] ?? [:], $0.changes) }
+            var names = [ItemKey: Shown]()
+            (result, names) = try entries(in: directory, known)
+            // Another thread may have given names at the same time: then both must know of both.
+            let isKept = state.withLock { [names] state in
+                guard state.changes == changes else { return false }
+                guard names != known else { return true }
+                if state.shown.count >= Self.maximumDirectories { state.shown = [:] }
+                state.shown[directory] = names.isEmpty ? nil : names
+                state.changes += 1
+                return true
             }
-            guard !documents.isEmpty else {
-                shown[directory] = nil
-                return []
-            }
-            let known = shown[directory] ?? [:]
-            if shown.count >= Self.maximumDirectories { shown = [:] }
-            var result = [Entry](), names = [ItemKey: Shown](), taken = Set<ItemName>()
-            for (document, versions) in documents {
-                guard let name = document.entry?.name else { continue }
-                var own = known[document.key].flatMap { $0.document == name ? $0 : nil } ?? Shown(document: name)
-                for version in versions.sorted(by: { ($0.modifiedAt, $0.id) < ($1.modifiedAt, $1.id) }) {
-                    let entry = try freeName(of: version, &own) { candidate in
-                        try !taken.contains(candidate) && index.child(of: directory, named: candidate) == nil
-                    }
-                    guard let entry else { continue }
-                    taken.insert(entry)
-                    result.append(Entry(name: entry, document: document, version: version))
-                }
-                names[document.key] = own
-            }
-            shown[directory] = names
-            return result
+            if isKept { return result }
         }
+        return result
+    }
+
+    /// How often names are given anew because another thread gives some at the same time.
+    private static let attempts = 16
+
+    private func entries(
+        in directory: ItemKey, _ known: [ItemKey: Shown]
+    ) throws -> (entries: [Entry], names: [ItemKey: Shown]) {
+        let documents = try index.peek { reader in
+            try reader.itemsInConflict(in: directory).map { ($0, try reader.conflicts(of: $0.id)) }
+        }
+        var result = [Entry](), names = [ItemKey: Shown](), taken = Set<ItemName>()
+        for (document, versions) in documents {
+            guard let name = document.entry?.name else { continue }
+            var own = known[document.key].flatMap { $0.document == name ? $0 : nil } ?? Shown(document: name)
+            for version in versions.sorted(by: { ($0.modifiedAt, $0.id) < ($1.modifiedAt, $1.id) }) {
+                let entry = try freeName(of: version, &own) { candidate in
+                    try !taken.contains(candidate) && index.child(of: directory, named: candidate) == nil
+                }
+                guard let entry else { continue }
+                taken.insert(entry)
+                result.append(Entry(name: entry, document: document, version: version))
+            }
+            names[document.key] = own
+        }
+        return (result, names)
     }
 
     /// The name that the version has had, or else the first free one.
