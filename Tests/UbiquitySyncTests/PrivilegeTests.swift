@@ -155,7 +155,7 @@ import UbiquityWire
         #expect(try modes(fixture) == [0o755, 0o6755], "the cloud's record is untouched")
         #expect(try fixture.dirty().isEmpty)
         try fixture.check()
-        // What a program of this device sets afterwards stays, also when it has been uploaded.
+        // A bit that a program of this device sets afterwards stays, also after its upload.
         _ = try fixture.index.setAttributes(ino: try fixture.found("f").ino, AttributeChange(mode: 0o4711))
         let planned = try fixture.plan(try fixture.dirty()).group
         try fixture.apply(
