@@ -118,7 +118,8 @@ let package = Package(
             name: "UbiquityFuzzing",
             dependencies: [
                 "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityWire", "UbiquityControl", "UbiquitySync",
-                "UbiquityVFS", "UbiquityCloudStore", "UbiquityFUSE", "UbiquityCloudClient", "UbiquityDaemon", "CFuzz",
+                "UbiquityVFS", "UbiquityCloudStore", "UbiquityFUSE", "UbiquityCloudClient", "UbiquityDaemon",
+                "UbiquityTestSupport", "CFuzz",
             ],
             path: "Tests/UbiquityFuzzing",
             swiftSettings: strict),
@@ -130,9 +131,11 @@ let package = Package(
         .executableTarget(
             name: "library-probe", dependencies: ["Ubiquity"], path: "Tests/LibraryProbe", swiftSettings: strict),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
-        tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
-        tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),
-        tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
+        tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore", "UbiquityTestSupport"]),
+        tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport", grdb]),
+        tests("UbiquityContentTests", [
+            "UbiquityContent", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport", crypto,
+        ]),
         tests("UbiquityCoordinationTests", ["UbiquityTestSupport", "UbiquityCoordination", "UbiquityCore"]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
@@ -149,7 +152,8 @@ let package = Package(
         ]),
         tests("UbiquityFUSETests", ["UbiquityFUSE", "UbiquityCore", "UbiquitySystem", "CFUSE"]),
         tests("UbiquityCloudStoreTests", [
-            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging,
+            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityTestSupport", grdb, crypto,
+            logging,
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
@@ -158,7 +162,7 @@ let package = Package(
         ]),
         tests("UbiquityDaemonTests", [
             "UbiquityDaemon", "UbiquityControl", "UbiquityContent", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
-            "UbiquityWire", logging,
+            "UbiquityWire", "UbiquityTestSupport", logging,
         ]),
         tests("FuzzTests", ["UbiquityFuzzing"]),
         tests("SimulationTests", [

@@ -3,6 +3,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// What the files of a `FileChunkStore` and the mishaps of either store come to.
@@ -59,7 +60,7 @@ import UbiquityWire
     }
 
     @Test func memoryLosesWhatIsNotDurableToo() throws {
-        let store = MemoryChunkStore(timekeeper: HandClock())
+        let store = MemoryChunkStore(timekeeper: ManualTime(sleep: .isCancelled))
         try store.store(chunks)
         try store.makeDurable([ids[1]])
         try store.store([chunks[1]])
@@ -88,7 +89,7 @@ import UbiquityWire
     }
 
     @Test func damageInMemoryIsFoundAndRepaired() throws {
-        let store = MemoryChunkStore(timekeeper: HandClock())
+        let store = MemoryChunkStore(timekeeper: ManualTime(sleep: .isCancelled))
         try store.store(chunks)
         store.damage(ids[2])
         #expect(chunkFailure { _ = try store.read(ids[2]) } == .damaged)

@@ -3,33 +3,17 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
-/// A clock that stands still until a test moves it.
-final class HandClock: Timekeeper {
-    private let time = Lock(Timestamp(seconds: 1_800_000_000, nanoseconds: 5))
-
-    func now() -> Timestamp { time.withLock { $0 } }
-    func uptime() -> Duration { .nanoseconds(now().nanoseconds) }
-    func advance(seconds: Double) { time.withLock { $0 = $0.advanced(bySeconds: seconds) } }
-
-    /// Nothing here waits: a sleeper is cancelled.
-    func sleep(for duration: Duration) async throws { throw CancellationError() }
-}
-
-/// A folder of its own for a test, removed when the test lets go of it.
+/// A chunk store's folder.
 final class ChunkFolder: Sendable {
-    let path: String
+    private let folder: TemporaryFolder
+    var path: String { folder.path }
 
-    init() throws {
-        var generator = SystemRandomNumberGenerator()
-        path = "/tmp/ubiquity-chunks-\(String(generator.next(), radix: 16))"
-        try FileSystem.makeDirectory(path)
-    }
+    init() throws { folder = try TemporaryFolder() }
 
-    deinit { try? FileSystem.removeTree(path) }
-
-    func open(_ clock: any Timekeeper = HandClock()) throws -> FileChunkStore {
+    func open(_ clock: any Timekeeper = ManualTime(sleep: .isCancelled)) throws -> FileChunkStore {
         try FileChunkStore(directory: path, timekeeper: clock)
     }
 

@@ -2,6 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// What every chunk store promises.
@@ -11,7 +12,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
 
 @Suite struct ChunkStoreTests {
     private let folder: ChunkFolder
-    private let clock = HandClock()
+    private let clock = ManualTime(sleep: .isCancelled)
 
     init() throws { folder = try ChunkFolder() }
 

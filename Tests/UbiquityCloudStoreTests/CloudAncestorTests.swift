@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCloudStore
 import UbiquityCore
+import UbiquityTestSupport
 import UbiquityWire
 
 /// The common ancestor of a conflict is kept until the conflict is resolved.

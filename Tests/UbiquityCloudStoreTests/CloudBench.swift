@@ -3,11 +3,12 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// A cloud in a folder of its own, which can be closed and opened again.
 final class CloudBench {
-    let clock = HandClock()
+    let clock = ManualTime(sleep: .isCancelled)
     let folder: ChunkFolder
     let pool = BlockingPool(name: "cloud-test", threads: 2)
     private(set) var cloud: Cloud

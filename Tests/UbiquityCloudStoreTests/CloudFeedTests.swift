@@ -2,6 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 @Suite struct CloudFeedTests {

@@ -4,6 +4,7 @@ import Testing
 @testable import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// Damage, collection, and who may open the data.

@@ -2,6 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// What a cloud keeps of versions and deleted items, and for how long.

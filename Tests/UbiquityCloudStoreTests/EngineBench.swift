@@ -1,45 +1,22 @@
 import Testing
 import UbiquityCloudStore
 import UbiquityCore
+import UbiquityTestSupport
 import UbiquityWire
 
 /// Two devices and the engine over tables in memory.
-final class EngineBench: ContainerState {
+final class EngineBench {
     static let here = DeviceID(high: 0, low: 1)
     static let there = DeviceID(high: 0, low: 2)
 
-    private(set) var items: [ItemID: ItemRecord] = [:]
-    private(set) var versions: [VersionID: VersionRecord] = [:]
-    private(set) var revision = Revision.zero
-    private(set) var usedBytes: Int64 = 0
+    private(set) var container = MemoryContainer()
     var now = Timestamp(seconds: 1000, nanoseconds: 0)
     private var requests: UInt64 = 0
 
-    func item(_ id: ItemID) -> ItemRecord? { items[id] }
-
-    func liveChild(of parent: ItemID, named name: ItemName) -> ItemID? {
-        items.values.first { $0.isLive && $0.parent == parent && $0.name == name && $0.id != .root }?.id
-    }
-
-    func liveChildCount(of parent: ItemID) -> Int {
-        items.values.count { $0.isLive && $0.parent == parent && $0.id != .root }
-    }
-
-    func liveLinks(to item: ItemID) -> [ItemID] {
-        items.values.filter { $0.isLive && $0.kind == .hardLink && $0.linkTarget == item.bytes }.map(\.id).sorted()
-    }
-
-    func version(_ id: VersionID) -> VersionRecord? { versions[id] }
-
-    func conflicts(of item: ItemID) -> [VersionRecord] {
-        versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
-    }
-
-    func history(of item: ItemID) -> [VersionID] {
-        versions.values.filter { $0.item == item && $0.role == .history && $0.isAvailable }.map(\.id).sorted()
-    }
-
-    func name(of device: DeviceID) -> String? { "\(device.low)" }
+    var items: [ItemID: ItemRecord] { container.items }
+    var versions: [VersionID: VersionRecord] { container.versions }
+    var revision: Revision { container.revision }
+    var usedBytes: Int64 { container.usedBytes }
 
     /// Commits and keeps the result.
     @discardableResult
@@ -55,12 +32,9 @@ final class EngineBench: ContainerState {
         let request = CommitRequest(
             id: RequestID(high: 0, low: requests), device: device, deviceName: "\(device.low)", changes: changes,
             sentAt: sentAt, packages: packages)
-        let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
-        for item in plan.items { items[item.id] = item }
-        for version in plan.versions { versions[version.id] = version }
-        for version in plan.removedVersions { versions[version] = nil }
-        revision = plan.revision
-        usedBytes += plan.usageDelta
+        let plan = try CommitEngine.plan(request, on: container, revision: revision, now: now)
+        container.apply(plan)
+        container.deviceNames[device] = request.deviceName
         try checkInvariants()
         return plan
     }
@@ -76,7 +50,7 @@ final class EngineBench: ContainerState {
         for item in items.values where item.kind == .file {
             let version = try #require(item.version.flatMap { versions[$0] })
             #expect(version.role == .current && version.size == item.size)
-            let conflicts = conflicts(of: item.id)
+            let conflicts = container.conflicts(of: item.id)
             #expect(conflicts.count == item.conflictCount)
             #expect(conflicts.reduce(0) { $0 + $1.size } == item.conflictBytes)
         }
@@ -93,6 +67,10 @@ final class EngineBench: ContainerState {
     }
 
     // MARK: Looking
+
+    func item(_ id: ItemID) -> ItemRecord? { container.item(id) }
+    func version(_ id: VersionID) -> VersionRecord? { container.version(id) }
+    func conflicts(of item: ItemID) -> [VersionRecord] { container.conflicts(of: item) }
 
     func path(_ id: ItemID) -> String? {
         guard let item = items[id], item.isLive else { return nil }

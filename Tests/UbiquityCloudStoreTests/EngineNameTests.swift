@@ -147,7 +147,7 @@ import UbiquityWire
         let count = UInt64(Limits.maximumChangesPerCommit)
         let changes = try (1...count).map { try Make.file($0 + 1000, "f", in: documents, version: $0, nil) }
         let plan = try CommitEngine.plan(
-            CommitRequest.of(changes), on: bench, revision: bench.revision, now: bench.now)
+            CommitRequest.of(changes), on: bench.container, revision: bench.revision, now: bench.now)
         #expect(Set(plan.items.map(\.name)).count == Int(count))
     }
 

@@ -37,7 +37,7 @@ import UbiquityWire
     @Test func deepTreeIsWalkedOnce() throws {
         let bench = EngineBench(), depth: UInt64 = 300
         try bench.commit(EngineBench.here, (1...depth).map { try Make.folder($0, "d", in: $0 == 1 ? .root : .number($0 - 1)) })
-        let state = CountingState(bench)
+        let state = CountingState(bench.container)
         let plan = try plan((1...depth).map { try Make.folder(1000 + $0, "new", in: .number($0)) }, state)
         #expect(plan.items.count == Int(depth))
         #expect(state.questions < 4 * Int(depth), "\(state.questions) questions")
@@ -119,7 +119,7 @@ import UbiquityWire
         let error = #expect(throws: UbiquityError.self) {
             var request = CommitRequest.of(try (1...20).map { try Make.folder($0, "d\($0)") })
             request.device = EngineBench.there
-            _ = try CommitEngine.plan(request, on: bench, revision: .zero, now: .at(1000), work: 20)
+            _ = try CommitEngine.plan(request, on: bench.container, revision: .zero, now: .at(1000), work: 20)
         }
         #expect(error?.code == .tooLarge)
         try bench.commit(EngineBench.here, (1...20).map { try Make.folder($0, "d\($0)") })

@@ -2,6 +2,7 @@ import Testing
 @testable import UbiquityContent
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// What a loss of power leaves is made by hand: the contents' files are changed behind the journal's back.
 @Suite struct ContentJournalTests {

@@ -4,6 +4,7 @@ import UbiquityCore
 import UbiquitySystem
 
 @testable import UbiquityContent
+import UbiquityTestSupport
 
 @Suite struct ContentScannerTests {
     let folder: TemporaryFolder
@@ -19,7 +20,7 @@ import UbiquitySystem
     func findsTheChunksOfAQuietFile(_ count: Int) throws {
         let bytes = Samples.bytes(count, seed: 9)
         let file = try file(bytes)
-        guard case .stable(let content) = try ContentScanner(clock: FixedClock.later).scan(file) else {
+        guard case .stable(let content) = try ContentScanner(clock: ManualTime.later).scan(file) else {
             Issue.record("not stable")
             return
         }
@@ -36,7 +37,7 @@ import UbiquitySystem
             try file.write(after, at: Int64(before + hole))
             if after.isEmpty { try file.truncate(to: Int64(before + hole)) }
             var asked = 0
-            return (try ContentScanner(clock: FixedClock.later).scan(file) { asked += 1; return false }, asked)
+            return (try ContentScanner(clock: ManualTime.later).scan(file) { asked += 1; return false }, asked)
         }
         for after in [end, []] {
             for hole in [5_000_000, 10 << 20] {
@@ -65,7 +66,7 @@ import UbiquitySystem
         let old = Timestamp(seconds: 1_000_000, nanoseconds: 0)
         try file.setTimes(accessed: nil, modified: old)
         var reads = 0
-        let outcome = try ContentScanner(clock: FixedClock.later).scan(file) {
+        let outcome = try ContentScanner(clock: ManualTime.later).scan(file) {
             reads += 1
             if reads == 2 { try? disturb(file, disturbance, old) }
             return false
@@ -93,9 +94,9 @@ import UbiquitySystem
     @Test func refusesMoreChunksThanCanTravel() throws {
         let file = try file(Samples.bytes(3_000_000, seed: 11))
         let count = Chunker.manifest(of: Samples.bytes(3_000_000, seed: 11)).count
-        _ = try ContentScanner(clock: FixedClock.later, maximumChunks: count).scan(file)
+        _ = try ContentScanner(clock: ManualTime.later, maximumChunks: count).scan(file)
         let failure = #expect(throws: UbiquityError.self) {
-            _ = try ContentScanner(clock: FixedClock.later, maximumChunks: count / 2).scan(file)
+            _ = try ContentScanner(clock: ManualTime.later, maximumChunks: count / 2).scan(file)
         }
         #expect(failure?.code == .tooLarge)
     }
@@ -104,7 +105,7 @@ import UbiquitySystem
         let file = try file([1, 2, 3])
         let changed = try file.status().changedAt
         func outcome(afterMilliseconds milliseconds: Double) throws -> ScanOutcome {
-            let clock = FixedClock(time: changed.advanced(bySeconds: milliseconds / 1000))
+            let clock = ManualTime(changed.advanced(bySeconds: milliseconds / 1000))
             return try ContentScanner(clock: clock).scan(file)
         }
         let content = ScannedContent(
@@ -126,7 +127,7 @@ import UbiquitySystem
         let file = try file(Samples.bytes(600_000, seed: 11))
         var asked = 0
         let error = #expect(throws: UbiquityError.self) {
-            try ContentScanner(clock: FixedClock.later).scan(file) {
+            try ContentScanner(clock: ManualTime.later).scan(file) {
                 asked += 1
                 return asked == 2
             }

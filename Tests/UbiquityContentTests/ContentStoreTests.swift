@@ -3,6 +3,7 @@ import Testing
 @testable import UbiquityContent
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 @Suite struct ContentStoreTests {
     let folder: TemporaryFolder

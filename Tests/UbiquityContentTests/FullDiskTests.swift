@@ -3,6 +3,7 @@ import Testing
 import UbiquityContent
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// A file system of 1 MiB, where this process may mount one; gone with the object.
 private final class TinyDisk {

@@ -3,6 +3,7 @@ import UbiquityCore
 import UbiquitySystem
 
 @testable import UbiquityContent
+import UbiquityTestSupport
 
 @Suite struct PartialContentTests {
     let folder: TemporaryFolder

@@ -1,6 +1,7 @@
 import UbiquityContent
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Contents that are the same in every run.
 enum Samples {
@@ -29,13 +30,7 @@ enum Samples {
     }
 }
 
-/// A clock that stands still.
-struct FixedClock: Timekeeper {
-    let time: Timestamp
-    func now() -> Timestamp { time }
-    func uptime() -> Duration { .zero }
-    func sleep(for duration: Duration) async throws {}
-
+extension ManualTime {
     /// So long after any file of the test was made that nothing is racy.
-    static let later = FixedClock(time: SystemTimekeeper().now().advanced(bySeconds: 3600))
+    static let later = ManualTime(SystemTimekeeper().now().advanced(bySeconds: 3600))
 }

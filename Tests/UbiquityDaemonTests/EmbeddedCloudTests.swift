@@ -3,6 +3,7 @@ import Logging
 import Testing
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 @testable import UbiquityDaemon
@@ -18,7 +19,7 @@ import UbiquityWire
         try SmallFile.publish([], at: obstacle)
         let cloud = EmbeddedCloud(
             data: Path.join(obstacle, "data"), pool: BlockingPool(name: "test", threads: 1),
-            timekeeper: StoppedTime(), logger: Logger(label: "test"))
+            timekeeper: ManualTime(.zero, sleep: .returns), logger: Logger(label: "test"))
         let first = await #expect(throws: UbiquityError.self) { _ = try await cloud.ensureRunning() }
         #expect(first?.code == .offline)
 
@@ -43,11 +44,11 @@ extension EmbeddedCloudTests {
         let listener = try listen(CloudFolder.socket(folder))
         defer { close(listener) }
         let cloud = EmbeddedCloud(
-            data: folder, pool: BlockingPool(name: "test", threads: 1), timekeeper: StoppedTime(),
+            data: folder, pool: BlockingPool(name: "test", threads: 1), timekeeper: ManualTime(.zero, sleep: .returns),
             logger: Logger(label: "test"))
         for received in [0, 1] {
             let base = try MissedCloud(chunksBefore: received)
-            let service = EmbeddedCloudService(base: base, cloud: cloud, timekeeper: StoppedTime())
+            let service = EmbeddedCloudService(base: base, cloud: cloud, timekeeper: ManualTime(.zero, sleep: .returns))
             #expect(try await service.usage().quotaBytes == 2)
             base.calls.withLock { $0 = 0 }
             let arrived = Lock(0)
@@ -116,11 +117,4 @@ private final class MissedCloud: CloudService {
     func manifest(of version: VersionID) async throws -> Manifest { throw other }
     func news() async throws -> AsyncThrowingStream<Revision, any Error> { throw other }
     func open(knowing point: FeedPoint?) async throws -> ContainerDescription { throw other }
-}
-
-/// Time that does not pass.
-private struct StoppedTime: Timekeeper {
-    func now() -> Timestamp { Timestamp(nanoseconds: 0) }
-    func uptime() -> Duration { .seconds(1) }
-    func sleep(for duration: Duration) async throws {}
 }

@@ -1,46 +1,22 @@
 import UbiquityCloudStore
 import UbiquityCore
+import UbiquityTestSupport
 import UbiquityWire
 
 /// A container in memory, with the commit engine over it.
-final class FuzzedContainer: ContainerState {
-    private var items: [ItemID: ItemRecord] = [:]
-    private var versions: [VersionID: VersionRecord] = [:]
-    private(set) var revision = Revision.zero
-    private var usedBytes: Int64 = 0
+struct FuzzedContainer {
+    private var container = MemoryContainer()
     private var now = Timestamp(seconds: 1000, nanoseconds: 0)
 
-    func item(_ id: ItemID) -> ItemRecord? { items[id] }
-
-    func liveChild(of parent: ItemID, named name: ItemName) -> ItemID? {
-        items.values.first { $0.isLive && $0.parent == parent && $0.name == name && $0.id != .root }?.id
-    }
-
-    func liveChildCount(of parent: ItemID) -> Int {
-        items.values.count { $0.isLive && $0.parent == parent && $0.id != .root }
-    }
-
-    func liveLinks(to item: ItemID) -> [ItemID] {
-        items.values.filter { $0.isLive && $0.kind == .hardLink && $0.linkTarget == item.bytes }.map(\.id).sorted()
-    }
-
-    func version(_ id: VersionID) -> VersionRecord? { versions[id] }
-
-    func conflicts(of item: ItemID) -> [VersionRecord] {
-        versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
-    }
-
-    func history(of item: ItemID) -> [VersionID] {
-        versions.values.filter { $0.item == item && $0.role == .history && $0.isAvailable }.map(\.id).sorted()
-    }
-
-    func name(of device: DeviceID) -> String? { "\(device.low)" }
+    private var items: [ItemID: ItemRecord] { container.items }
+    private var versions: [VersionID: VersionRecord] { container.versions }
+    var revision: Revision { container.revision }
 
     /// Commits as the cloud does. A refusal changes nothing.
-    func commit(_ request: CommitRequest) throws {
+    mutating func commit(_ request: CommitRequest) throws {
         now = now.advanced(bySeconds: 1)
         let plan: CommitPlan
-        do { plan = try CommitEngine.plan(request, on: self, revision: revision, now: now) } catch {
+        do { plan = try CommitEngine.plan(request, on: container, revision: revision, now: now) } catch {
             switch error {
             case is PackageConflict: return
             case let error as UbiquityError where [.invalid, .tooLarge].contains(error.code): return
@@ -57,11 +33,8 @@ final class FuzzedContainer: ContainerState {
                 try require(isKnown, "merged into an item that is not there")
             }
         }
-        for item in plan.items { items[item.id] = item }
-        for version in plan.versions { versions[version.id] = version }
-        for version in plan.removedVersions + plan.lostVersions { versions[version] = nil }
-        revision = plan.revision
-        usedBytes += plan.usageDelta
+        container.apply(plan)
+        container.deviceNames[request.device] = request.deviceName
         try checkInvariants()
     }
 
@@ -80,8 +53,8 @@ final class FuzzedContainer: ContainerState {
             if item.kind == .hardLink { try checkLink(item) }
         }
         for item in items.values where item.kind == .file { try checkVersions(of: item) }
-        try requireEqual(usedBytes, used, "the account's usage")
-        try require(usedBytes >= 0, "the account's usage is negative")
+        try requireEqual(container.usedBytes, used, "the account's usage")
+        try require(container.usedBytes >= 0, "the account's usage is negative")
     }
 
     private func checkLink(_ link: ItemRecord) throws {
@@ -96,7 +69,7 @@ final class FuzzedContainer: ContainerState {
         guard let version = item.version.flatMap({ versions[$0] }) else { throw Broken("\(item.name) has no version") }
         try require(version.role == .current && version.size == item.size, "\(item.name)'s version is not its current one")
         try require(version.item == item.id, "\(item.name) has another item's version")
-        let conflicts = conflicts(of: item.id)
+        let conflicts = container.conflicts(of: item.id)
         try requireEqual(conflicts.count, item.conflictCount, "\(item.name)'s number of conflicts")
         try requireEqual(conflicts.reduce(0) { $0 + $1.size }, item.conflictBytes, "\(item.name)'s bytes of conflicts")
     }

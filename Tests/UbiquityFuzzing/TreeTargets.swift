@@ -12,7 +12,7 @@ final class Counter: Sendable {
 extension FuzzTarget {
     static let treeTargets = [
         FuzzTarget("commits", testExecutions: 500) { random in
-            let container = FuzzedContainer()
+            var container = FuzzedContainer()
             for _ in 0...random.below(12) {
                 var request = random.commitRequest()
                 // Most is based on what is there.

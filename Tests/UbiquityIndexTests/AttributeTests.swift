@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 @Suite struct AttributeTests {
     let fixture: Fixture

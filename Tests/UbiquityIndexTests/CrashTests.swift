@@ -3,6 +3,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// `kill -9` at any moment: what was acknowledged is there, the rest is wholly there or not at all.
 ///
@@ -116,7 +117,7 @@ import UbiquitySystem
     }
 
     private func examine(_ folder: TemporaryFolder) throws {
-        let index = try ItemIndex(path: folder("index.db"), timekeeper: TestTime(), random: SeededRandom(1))
+        let index = try ItemIndex(path: folder("index.db"), timekeeper: ManualTime(), random: SeededRandom(1))
         #expect(throws: Never.self) { try index.read { try $0.checkInvariants() } }
         var numbers = Set<Int64>()
         for line in try lines(folder) {

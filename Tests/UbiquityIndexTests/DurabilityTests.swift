@@ -3,6 +3,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Serialized, because the fault hook is one for the whole process.
 @Suite(.serialized) struct DurabilityTests {

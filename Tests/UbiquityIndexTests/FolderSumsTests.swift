@@ -4,6 +4,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// The stored totals of folders against a recursive count of the items.
 @Suite(.timeLimit(.minutes(2))) struct FolderSumsTests {

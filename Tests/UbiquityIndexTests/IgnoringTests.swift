@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// What ignore files keep on this device.
 @Suite struct IgnoringTests {

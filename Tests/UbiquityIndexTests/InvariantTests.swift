@@ -2,6 +2,7 @@ import GRDB
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// The check itself: it must find what is broken on purpose.
 @Suite struct InvariantTests {

@@ -2,6 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Local changes gather in a batch that the journal makes survive.
 @Suite struct JournalTests {

@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// The simplest tree there is: what the index must agree with, in results and in refusals.
 private final class Model {

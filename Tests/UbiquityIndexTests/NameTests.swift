@@ -3,6 +3,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// What is remembered of names: it is what the index has, whatever happens to them.
 @Suite(.timeLimit(.minutes(2))) struct NameTests {

@@ -3,6 +3,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// The file: opening, closing, numbers over many lives, what is not ours to touch.
 @Suite struct OpeningTests {

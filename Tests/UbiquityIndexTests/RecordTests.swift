@@ -2,6 +2,7 @@ import GRDB
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// What the sync engine keeps: the remote tree, the position in the feed, contents and where chunks stand.
 @Suite struct RecordTests {

@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// Saving by rename, and moves across the border of what is synced.
 @Suite struct SavingTests {

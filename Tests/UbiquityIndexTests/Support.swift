@@ -3,33 +3,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
-
-/// A folder of its own for a test, removed when the test lets go of it.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() throws {
-        var generator = SystemRandomNumberGenerator()
-        path = "/tmp/ubiquity-index-test-\(String(generator.next(), radix: 16))"
-        try FileSystem.makeDirectory(path)
-    }
-
-    deinit { try? FileSystem.removeTree(path) }
-
-    func callAsFunction(_ name: String) -> String { Path.join(path, name) }
-}
-
-/// Time that stands still until a test moves it.
-final class TestTime: Timekeeper {
-    private let time = Lock(Timestamp(seconds: 1_000_000, nanoseconds: 0))
-
-    func now() -> Timestamp { time.withLock { $0 } }
-    func uptime() -> Duration { .nanoseconds(now().nanoseconds) }
-    func sleep(for duration: Duration) async throws { advance() }
-    /// One second later.
-    func advance() { advance(seconds: 1) }
-    func advance(seconds: Double) { time.withLock { $0 = $0.advanced(bySeconds: seconds) } }
-}
+import UbiquityTestSupport
 
 /// SplitMix64: the same numbers for the same seed.
 final class SeededRandom: RandomSource, RandomNumberGenerator {
@@ -71,7 +45,7 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) t
 /// An index in a folder of its own, told by paths ("Documents/a.txt") what to do.
 final class Fixture: Sendable {
     let folder: TemporaryFolder
-    let time = TestTime()
+    let time = ManualTime()
     let random: SeededRandom
     let index: ItemIndex
     private let recorded = Lock<[IndexEvent]>([])

@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityTestSupport
 
 /// Saving by giving a name up and taking it again: the name's document stays the same.
 @Suite struct TunnelTests {

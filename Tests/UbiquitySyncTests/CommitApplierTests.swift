@@ -2,6 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
+import UbiquityTestSupport
 import UbiquityWire
 
 @Suite struct CommitApplierTests {

@@ -6,21 +6,9 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// Time that stands still until a test moves it; sleeping moves it.
-final class StillTime: Timekeeper {
-    private let time = Lock(Timestamp(seconds: 1_800_000_000, nanoseconds: 0))
-
-    func now() -> Timestamp { time.withLock { $0 } }
-    func uptime() -> Duration { .nanoseconds(now().nanoseconds) }
-    func sleep(for duration: Duration) async throws { advance(duration) }
-    func advance(_ duration: Duration) {
-        time.withLock { $0 = $0.advanced(bySeconds: duration / .seconds(1)) }
-    }
-}
-
 /// An index with records as a cloud would send them, and changes as a user would make them.
 final class Fixture: Sendable {
-    let time = StillTime()
+    let time = ManualTime()
     let random = SeededRandom(7)
     let index: ItemIndex
 

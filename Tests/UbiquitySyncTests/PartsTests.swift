@@ -106,7 +106,7 @@ import UbiquityTestSupport
     // MARK: Throttle and problems
 
     @Test func anItemThatChangesAgainAndAgainRests() {
-        let time = StillTime()
+        let time = ManualTime()
         let throttle = Throttle(timekeeper: time)
         let key = ItemKey(5)
         for _ in 0..<SyncLimits.burst { throttle.noteCommit(of: key) }
@@ -120,7 +120,7 @@ import UbiquityTestSupport
 
     /// Two programs on two devices change what the other one has changed, each slowly enough by itself.
     @Test func whatTwoChangeInTurnsIsSlowedDownSooner() {
-        let time = StillTime()
+        let time = ManualTime()
         let throttle = Throttle(timekeeper: time)
         let key = ItemKey(5), other = ItemKey(6)
         throttle.noteAnswer(to: key)
@@ -139,7 +139,7 @@ import UbiquityTestSupport
     }
 
     @Test func aProblemIsHeldUntilItsNextAttempt() throws {
-        let time = StillTime()
+        let time = ManualTime()
         let problems = Problems(timekeeper: time, random: SeededRandom(1))
         let key = ItemKey(5)
         problems.note(UbiquityError(.damaged, "bad"), .download, of: key)

@@ -2,6 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 @testable import UbiquitySync
+import UbiquityTestSupport
 
 @Suite struct SettlerTests {
     // MARK: Order

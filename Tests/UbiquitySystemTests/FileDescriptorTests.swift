@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 @Suite struct FileDescriptorTests {
     let folder: TemporaryFolder

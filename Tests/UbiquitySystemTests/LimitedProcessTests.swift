@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 @Suite(.timeLimit(.minutes(1))) struct LimitedProcessTests {
     let folder: TemporaryFolder

@@ -2,6 +2,7 @@ import Dispatch
 import Testing
 import UbiquityCore
 @testable import UbiquitySystem
+import UbiquityTestSupport
 
 @Suite struct ProcessLockTests {
     /// A process that ends has taken its number away, and holds the lock for a moment more: on a busy machine for some

@@ -2,6 +2,7 @@ import Glibc
 import Testing
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 
 @Suite(.timeLimit(.minutes(1))) struct ProcessTests {
     let folder: TemporaryFolder

@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 @testable import UbiquitySystem
+import UbiquityTestSupport
 
 /// Users at the other end of Unix sockets.
 @Suite struct SocketPeerTests {

@@ -1,5 +1,6 @@
 import Testing
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Who has a file open for writing.
 @Suite struct WriterTests {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 @testable import Ubiquity
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// What a document does when it is asked and told, outside of containers.
 @MainActor @Suite struct DocumentPresentingTests: DocumentTestCase {

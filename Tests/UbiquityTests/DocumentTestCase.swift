@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Testing
 import Ubiquity
+import UbiquityTestSupport
 
 /// What tests of documents share; these are outside of containers.
 @MainActor protocol DocumentTestCase {}

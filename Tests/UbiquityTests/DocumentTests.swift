@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 import Ubiquity
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// A document, by itself: outside of containers it is coordinated with nobody.
 @MainActor @Suite struct DocumentTests: DocumentTestCase {

@@ -3,6 +3,7 @@ import Testing
 import UbiquityControl
 @testable import Ubiquity
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Versions as they stand in a folder of versions.
 @Suite struct FileVersionTests {

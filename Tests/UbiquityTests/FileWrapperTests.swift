@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 import Ubiquity
 import UbiquitySystem
+import UbiquityTestSupport
 
 /// Packages in memory and on the disk.
 @Suite struct FileWrapperTests {
@@ -210,17 +211,5 @@ extension FileWrapper {
             addFileWrapper(wrapper)
         }
         return self
-    }
-}
-
-/// A folder that is there for a test.
-enum TemporaryFolder {
-    static func with(
-        isolation: isolated (any Actor)? = #isolation, _ body: (String) async throws -> Void
-    ) async throws {
-        let folder = "\(try FileSystem.realPath("/tmp"))/ubiquity-library-test.\(UInt64.random(in: 0 ... .max))"
-        try FileSystem.makeDirectory(folder)
-        defer { try? FileSystem.removeTree(folder) }
-        try await body(folder)
     }
 }
