@@ -53,6 +53,17 @@ import UbiquityWire
         try fixture.check()
     }
 
+    @Test func impossibleCommitNumberLeavesTheNumbersAsTheyAre() throws {
+        let fixture = try Fixture()
+        let before = try fixture.index.nextCommitNumber()
+        for last in [Int64.max, Int64.max - 2000] {
+            #expect(throws: UbiquityError.self) { try fixture.index.raiseCommitNumbers(above: last) }
+        }
+        #expect(try fixture.index.nextCommitNumber() == before + 1)
+        try fixture.index.raiseCommitNumbers(above: before + 1_000_000)
+        #expect(try fixture.index.nextCommitNumber() > before + 1_000_000)
+    }
+
     @Test func folderInItselfIsIgnored() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d"), fixture.folder(2, "x", in: Fixture.id(2)))
