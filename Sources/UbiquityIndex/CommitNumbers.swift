@@ -10,6 +10,8 @@ internal import UbiquitySystem
 struct CommitNumbers {
     /// Numbers reserved at a time.
     static let block: Int64 = 1000
+    /// Commits that an old copy of an index may lack. A cloud that says more would soon leave no numbers.
+    static let largestJump: Int64 = 1 << 32
 
     /// The last number given, and the last number reserved.
     var last: Int64 = 0
@@ -29,7 +31,11 @@ extension ItemIndex {
     /// know: the index is an old copy, or new on a known device.
     package func raiseCommitNumbers(above last: Int64) throws {
         try commitNumbers.withLock { numbers in
-            if last > numbers.last { numbers = try reserveCommitNumbers(above: last) }
+            guard last > numbers.last else { return }
+            guard last - numbers.last <= CommitNumbers.largestJump else {
+                throw UbiquityError(.invalid, "the cloud says that this device has made \(last) commits")
+            }
+            numbers = try reserveCommitNumbers(above: last)
         }
     }
 
