@@ -7,6 +7,9 @@ package import UbiquityIndex
 /// is tried again after the page, after a commit, and after a writer's close. So the order of records does not matter.
 /// Uncommitted local changes are never overwritten: the cloud decides when it gets them.
 package struct Settler {
+    /// Why records are refused that need more steps than the limit.
+    package static let circle = "the cloud's records lead in a circle"
+
     let transaction: IndexTransaction
     let owner: (uid: UInt32, gid: UInt32)
     let now: Timestamp
@@ -18,13 +21,19 @@ package struct Settler {
     var movesIgnoredAside = false
     /// Whether some package is held. Nil until it is queried.
     var holdsPackages: Bool?
+    private let checksRecords: Bool
+    /// How often records may still be tried in this transaction.
+    private var stepsLeft: Int
     /// Records that were ignored because they break `RecordRules`, with the broken rule.
     package private(set) var ignored: [(item: ItemID, reason: String)] = []
 
+    /// - Parameter stepLimit: How often records may be tried in the transaction. A feed that needs more is refused.
     package init(
         _ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp,
-        trustsPrivileges: Bool = false
+        trustsPrivileges: Bool = false, checksRecords: Bool = true, stepLimit: Int = SyncLimits.settlingSteps
     ) {
+        self.checksRecords = checksRecords
+        stepsLeft = stepLimit
         self.transaction = transaction
         self.owner = owner
         self.now = now
@@ -48,7 +57,7 @@ package struct Settler {
     /// Applies a record from the feed or from a commit's answer. A record older than the known one changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
-        if let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
+        if checksRecords, let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
             ignored.append((item.id, reason))
             // Otherwise the end of a snapshot would take the item for deleted.
             return try transaction.noteInSnapshot(item.id)
@@ -123,6 +132,10 @@ package struct Settler {
 
     /// - Returns: the records that waited for it and can be tried now.
     private mutating func settleOne(_ id: ItemID) throws -> [ItemID] {
+        guard stepsLeft > 0 else {
+            throw UbiquityError(.damaged, Self.circle, remedy: "the cloud's data is damaged")
+        }
+        stepsLeft -= 1
         guard let item = try transaction.remote(id: id), try !isHeld(id) else { return [] }
         // A correct cloud refuses the name of the versions folder. If one sends it all the same, the item is never
         // shown.

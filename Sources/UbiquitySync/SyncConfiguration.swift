@@ -25,6 +25,10 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var completesDeletions = true
     /// Changes in one commit. Changes that depend on each other may exceed it. Smaller only in a simulator.
     package var changesPerCommit = SyncLimits.changesPerCommit
+    /// How often records may be tried in one transaction. Less only in a simulator.
+    package var settlingSteps = SyncLimits.settlingSteps
+    /// Whether records that break `RecordRules` are ignored. False only in a simulator.
+    package var checksRecords = true
     /// The id of this boot of the machine.
     package var boot: [UInt8]
     /// The owner of items from other devices.
@@ -50,7 +54,7 @@ package struct SyncConfiguration: Sendable, Hashable {
 }
 
 /// The engine's limits and delays.
-enum SyncLimits {
+package enum SyncLimits {
     /// Files whose chunks failed to upload and whose backoff is remembered.
     static let rememberedBackoffs = 1000
     /// The longest time a change waits for another change that is sent separately. Longer than a package or a burst of
@@ -166,6 +170,8 @@ enum SyncLimits {
     static let lastWaitForRoom = Duration.milliseconds(1600)
     /// Unplaced records tried in one transaction.
     static let settleBatch = 1000
+    /// How often records may be tried in one transaction. The largest container needs a tenth of it.
+    package static let settlingSteps = 20_000_000
     /// Items examined below a deleted folder whose name another item wants.
     static let abandonedItems = 1000
     /// Content numbers probed for leftover files, in the order in which a run assigns them.

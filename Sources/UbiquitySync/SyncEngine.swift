@@ -151,6 +151,7 @@ package final class SyncEngine: Sendable {
     func settler(_ transaction: IndexTransaction) -> Settler {
         Settler(
             transaction, owner: configuration.owner, now: timekeeper.now(),
-            trustsPrivileges: configuration.trustsPrivileges)
+            trustsPrivileges: configuration.trustsPrivileges, checksRecords: configuration.checksRecords,
+            stepLimit: configuration.settlingSteps)
     }
 }

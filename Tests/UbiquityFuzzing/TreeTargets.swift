@@ -41,6 +41,7 @@ extension FuzzTarget {
                 try device.receive(page.filter { !$0.isDeleted }, asPage: false, isLast: true)
             }
             try require(try device.rows().count >= before.count, "a page that came again takes items away")
+            try device.check()
         },
     ]
 }

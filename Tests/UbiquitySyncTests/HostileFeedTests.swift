@@ -53,6 +53,22 @@ import UbiquityWire
         try fixture.check()
     }
 
+    @Test func recordsThatNeedTooManyStepsAreNotTakenIn() throws {
+        let fixture = try Fixture()
+        let folders = (1...4).map { fixture.folder($0, "\($0)") }
+        func receive(stepLimit: Int) throws {
+            try fixture.index.write(.remote) { transaction in
+                var settler = Settler(transaction, owner: (0, 0), now: .zero, stepLimit: stepLimit)
+                for folder in folders { try settler.receive(folder) }
+            }
+        }
+        #expect(throws: UbiquityError.self) { try receive(stepLimit: 3) }
+        #expect(try fixture.paths() == [])
+        try fixture.check()
+        try receive(stepLimit: 4)
+        #expect(try fixture.paths() == ["1", "2", "3", "4"])
+    }
+
     @Test func impossibleCommitNumberLeavesTheNumbersAsTheyAre() throws {
         let fixture = try Fixture()
         let before = try fixture.index.nextCommitNumber()
