@@ -189,6 +189,9 @@ extension IndexReader {
 }
 
 extension IndexReader {
+    /// Returns all rows, including deleted ones; for rare full scans.
+    package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
+
     /// Returns items whose content this device has announced and not uploaded. Scans all records.
     package func announced(by device: DeviceID) throws -> [ItemID] {
         var result = [ItemID]()
@@ -235,9 +238,6 @@ extension IndexTransaction {
         try setState(row.id, .waiting)
         note(.removed, before: row, after: nil)
     }
-
-    /// Returns all rows, including deleted ones; for rare full scans.
-    package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
 
     /// Deletes all of the cloud's records. Decisions about versions stay: an older copy of the same cloud has those
     /// versions, and a cloud that never had them ignores the decisions.

@@ -14,13 +14,16 @@ struct Simulate: ParsableCommand {
     @Option(help: "The first seed.")
     var first: UInt64 = 1
 
+    @Option(help: "Only worlds of this kind, such as storm, folders or hostile.")
+    var profile: Profile?
+
     @Option(help: "Only every n-th seed: for several processes.")
     var stride: UInt64 = 1
 
     @Option(help: "Only this seed.")
     var seed: UInt64?
 
-    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload, skipped-fsync or forgotten-deletion.")
+    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload, skipped-fsync, forgotten-deletion or unchecked-records.")
     var `break`: PlantedFault?
 
     @Flag(help: "Print all that happened in the shortest failing world.")
@@ -49,6 +52,8 @@ struct Simulate: ParsableCommand {
         var count = 0, failed: [UInt64] = []
         for seed in all {
             if seconds > within { break }
+            let only = profile ?? `break`?.profile
+            guard only == nil || claims || seed == self.seed || Plan(seed: seed).profile == only else { continue }
             count += 1
             if try claims ? !runClaims(seed) : !runWorld(seed) {
                 failed.append(seed)
@@ -96,3 +101,4 @@ struct Simulate: ParsableCommand {
 }
 
 extension PlantedFault: ExpressibleByArgument {}
+extension Profile: ExpressibleByArgument {}

@@ -96,6 +96,26 @@ final class DeviceLife: Sendable {
         }
     }
 
+    /// Ends it as a daemon that is asked to end.
+    func stop(within limit: Duration) async throws {
+        let tasks = tasks.withLock { $0 }
+        let running = Lock(tasks.count)
+        for task in tasks {
+            task.cancel()
+            Task(executorPreference: executor) {
+                await task.value
+                running.withLock { $0 -= 1 }
+            }
+        }
+        let latest = world.uptime + limit
+        while running.withLock({ $0 > 0 }) {
+            guard world.uptime < latest else {
+                throw UbiquityError(.timedOut, "\(running.withLock { $0 }) tasks have not ended after \(limit)")
+            }
+            try await world.sleep(for: .milliseconds(10))
+        }
+    }
+
     var isAlive: Bool { isEnded.withLock { !$0 } }
 
     /// Nothing of it runs on. Its tasks are not cancelled: a cancellation would run code of theirs.

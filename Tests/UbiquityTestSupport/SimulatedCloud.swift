@@ -248,6 +248,15 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
+    /// Its data stays, and becomes another incarnation.
+    package func renew() {
+        state.withLock { state in
+            state.memory.incarnation = state.memory.incarnation &* 31 &+ state.memory.nextMark
+            state.memory.nextMark += 1
+        }
+        restart()
+    }
+
     /// All its data as it is now, to be put back later (`restore`).
     package func copy() -> CloudCopy { CloudCopy(memory: state.withLock { $0.memory }) }
 

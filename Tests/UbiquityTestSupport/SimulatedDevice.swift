@@ -22,6 +22,10 @@ package final class SimulatedDevice: Sendable {
         package var trustsPrivileges: Bool
         /// See `SyncConfiguration.completesDeletions`.
         package var completesDeletions = true
+        /// See `SyncConfiguration.checksRecords`.
+        package var checksRecords = true
+        /// Many times what a simulated container needs.
+        static let settlingSteps = 50_000
         /// Whether jobs wait a moment for a thread. Programs go on during that time.
         package var isBusy = false
         /// See `SyncConfiguration.changesPerCommit`. Nil: the usual number.
@@ -114,8 +118,17 @@ package final class SimulatedDevice: Sendable {
         result.allowsMassDelete = settings.allowsMassDelete
         result.trustsPrivileges = settings.trustsPrivileges
         result.completesDeletions = settings.completesDeletions
+        result.checksRecords = settings.checksRecords
+        result.settlingSteps = Settings.settlingSteps
         result.changesPerCommit = settings.changesPerCommit ?? result.changesPerCommit
         return result
+    }
+
+    /// Ends it as a daemon that is asked to end. Throws if that takes longer.
+    package func stop(within limit: Duration) async throws {
+        world.trace.note("\(world.uptime) \(name) stops")
+        try await life.stop(within: limit)
+        crash()
     }
 
     /// `kill -9`: nothing of it runs on, not even what cleans up.

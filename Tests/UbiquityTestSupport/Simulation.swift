@@ -3,6 +3,7 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySync
 internal import UbiquitySystem
+internal import UbiquityWire
 
 /// A cloud and some devices in virtual time, told by a test what to do.
 ///
@@ -20,6 +21,8 @@ package final class Simulation: Sendable {
     package let world: VirtualWorld
     package let cloud: SimulatedCloud
     package let devices: [SimulatedDevice]
+    /// A lying service between the devices and the cloud, in some worlds. It is honest at first.
+    package let hostileCloud: HostileCloud?
 
     package var random: SeededRandom { world.random }
     package var a: SimulatedDevice { devices[0] }
@@ -51,6 +54,9 @@ package final class Simulation: Sendable {
         if let cloudDisk { cloud.keep(on: cloudDisk, world: world) }
         self.world = world
         self.cloud = cloud
+        let hostileCloud = options.isCloudHostile ? HostileCloud(cloud, world: world, seed: seed) : nil
+        self.hostileCloud = hostileCloud
+        let service: any CloudService = hostileCloud ?? cloud
         devices = try options.devices.enumerated().map { number, name in
             let settings = options.settings[name] ?? SimulatedDevice.Settings()
             let timekeeper = VirtualTimekeeper(world, skew: settings.skew)
@@ -58,7 +64,7 @@ package final class Simulation: Sendable {
                 base: "\(folder)/\(name)", random: SeededRandom(seed &+ UInt64(number) &* 0x9E37),
                 timekeeper: timekeeper, losesPower: options.losesPower)
             return SimulatedDevice(
-                name, in: world, link: SimulatedLink(cloud, world: world, name: name), disk: disk,
+                name, in: world, link: SimulatedLink(service, world: world, name: name), disk: disk,
                 timekeeper: timekeeper, process: options.process, settings: settings)
         }
     }
@@ -74,6 +80,8 @@ package final class Simulation: Sendable {
         package var hasCloudOnDisk: Bool
         /// The one process that makes all changes; 0 if each is made by another.
         package var process: Int32
+        /// Whether a `HostileCloud` stands before the cloud.
+        package var isCloudHostile = false
 
         package init(
             devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:],

@@ -63,13 +63,15 @@ package struct Plan: Sendable {
             settings[Self.names[0], default: .init()].allowsMassDelete = true
             settings[Self.names[0], default: .init()].isBusy = true
         }
-        return Simulation.Options(
+        var options = Simulation.Options(
             devices: Array(Self.names.prefix(devices)), settings: settings,
             losesPower: profile == .masses
                 || steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) },
             hasCloudOnDisk: profile == .cloud,
             // What one process removes and makes anew is the same document; what two do is not.
             process: seed.isMultiple(of: 2) ? ProcessHost.id : 0)
+        options.isCloudHostile = profile == .hostile
+        return options
     }
 
     /// The same with only some of the steps.

@@ -29,6 +29,7 @@ package struct PlanRun: Sendable {
             case .turns: try await Turns(world, seed: plan.seed).run()
             case .pairs: try await Pairs(world, seed: plan.seed).run()
             case .folders: try await Folders(world, seed: plan.seed).run()
+            case .hostile: try await Hostility(world, seed: plan.seed).run()
             case .masses: try await Masses(world, seed: plan.seed).run()
             default: for round in 0..<plan.rounds { try await run(round, world, packages) }
             }
@@ -41,6 +42,9 @@ package struct PlanRun: Sendable {
         if fault != nil { options.hasCloudOnDisk = false }
         if fault == .forgottenDeletion {
             for name in options.devices { options.settings[name, default: .init()].completesDeletions = false }
+        }
+        if fault == .uncheckedRecords {
+            for name in options.devices { options.settings[name, default: .init()].checksRecords = false }
         }
         return options
     }

@@ -8,12 +8,17 @@ package enum PlantedFault: String, Sendable, CaseIterable {
     case skippedSync = "skipped-fsync"
     /// A folder is deleted without what was moved out of it, and not again if the cloud keeps it.
     case forgottenDeletion = "forgotten-deletion"
+    /// A device takes in records that no sound cloud sends.
+    case uncheckedRecords = "unchecked-records"
+
+    /// The profile whose worlds show the fault; nil if several profiles do.
+    package var profile: Profile? { self == .uncheckedRecords ? .hostile : nil }
 
     func plant(in world: Simulation) {
         switch self {
         case .conflictRule, .lostUpload: world.cloud.setFault(self)
         // Part of the devices' settings.
-        case .forgottenDeletion: break
+        case .forgottenDeletion, .uncheckedRecords: break
         case .skippedSync: for device in world.devices { device.disk.skipContentSyncs() }
         }
     }

@@ -18,6 +18,8 @@ package enum Profile: String, Sendable, CaseIterable {
     case masses
     /// One device renames, exchanges and removes folders while its commits are on their way.
     case folders
+    /// The cloud lies to the devices, and then is honest again.
+    case hostile
     /// One device at a time does something, and all see just that: compared with a model that knows of no devices.
     case turns
     /// Two devices change one thing each without knowing of each other: compared with the table of conflicts.
@@ -26,7 +28,7 @@ package enum Profile: String, Sendable, CaseIterable {
     static func of(_ seed: UInt64) -> Profile {
         let order: [Profile] = [
             .storm, .disks, .reunion, .storm, .pairs, .disks, .cloud, .documents, .turns, .pairs, .storm, .disks, .outage,
-            .folders, .documents, .disks, .together, .cloud, .masses, .pairs,
+            .folders, .documents, .hostile, .together, .cloud, .masses, .pairs,
         ]
         return order[Int(seed % UInt64(order.count))]
     }
@@ -50,7 +52,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .documents: 20
         case .reunion, .outage, .cloud: 12
         case .disks: 15
-        case .turns, .pairs, .masses, .folders: 0
+        case .turns, .pairs, .masses, .folders, .hostile: 0
         }
     }
 
@@ -60,7 +62,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .reunion, .outage: 2
         case .disks, .documents: 4
         case .cloud: 6
-        case .together, .turns, .pairs, .masses, .folders: 0
+        case .together, .turns, .pairs, .masses, .folders, .hostile: 0
         }
     }
 
@@ -73,7 +75,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .outage: .seconds(60)
         case .reunion: .seconds(15)
         case .disks: .seconds(3)
-        case .turns, .pairs, .masses, .folders: .seconds(1)
+        case .turns, .pairs, .masses, .folders, .hostile: .seconds(1)
         }
     }
 
@@ -94,7 +96,7 @@ package enum Profile: String, Sendable, CaseIterable {
 
     var mishaps: [(Action, Int)] {
         switch self {
-        case .together, .turns, .pairs, .masses, .folders: []
+        case .together, .turns, .pairs, .masses, .folders, .hostile: []
         case .reunion: [(.away, 3), (.fillAccount, 1), (.freeAccount, 1)]
         case .outage: [(.forgetDeletions, 3), (.kill, 1), (.start, 1)]
         case .cloud:
