@@ -28,10 +28,10 @@ enum ClientFailure {
         case let error as IOError:
             return UbiquityError(.offline, "cannot reach the cloud: \(Errno(rawValue: error.errnoCode))", at: place)
         case is HTTPParserError:
-            return UbiquityError(.offline, "what answers there is no cloud: \(error)", at: place)
+            return UbiquityError(.offline, "the server there is no cloud: \(error)", at: place)
         case let error as NIOSSLError: return UbiquityError(.offline, reason(of: error), at: place, remedy: remedy)
         case is BoringSSLError, is NIOSSLExtraError:
-            return UbiquityError(.offline, "its certificate does not hold: \(error)", at: place, remedy: remedy)
+            return UbiquityError(.offline, "its certificate is not valid: \(error)", at: place, remedy: remedy)
         default:
             // Closed channels, name servers: every other error means that no answer arrived.
             return UbiquityError(.offline, "the connection to the cloud failed: \(error)", at: place)
@@ -40,7 +40,7 @@ enum ClientFailure {
 
     /// The remedy for a failed TLS handshake.
     private static let remedy =
-        "sign in with --certificate-authority FILE if the cloud's certificate is one of its own making"
+        "sign in with --certificate-authority FILE if the cloud's certificate is self-made"
 
     private static func reason(of error: NIOSSLError) -> String {
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("CERTIFICATE_VERIFY_FAILED") {
@@ -48,10 +48,10 @@ enum ClientFailure {
         }
         // The source line that BoringSSL reports helps nobody.
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("WRONG_VERSION_NUMBER") {
-            return "what answers there does not speak TLS: perhaps its address begins with http:"
+            return "the server there does not speak TLS: its address may begin with http:"
         }
-        if case .handshakeFailed = error { return "what answers there does not finish a TLS handshake" }
-        return "no TLS connection to the cloud comes about: \(error)"
+        if case .handshakeFailed = error { return "the server there does not finish a TLS handshake" }
+        return "cannot make a TLS connection to the cloud: \(error)"
     }
 
     private static func error(_ error: HTTPClientError, place: String) -> any Error {

@@ -135,7 +135,7 @@ package final class CloudClient: CloudService {
             } catch let damage as DamagedOnTheWay {
                 // The file was changed during the read, so the damage did not happen in transit.
                 guard chunks.allSatisfy({ MessageDigest.isName($0.id.bytes, of: $0.bytes) }) else {
-                    throw UbiquityError(.invalid, "a chunk is not what its id says")
+                    throw UbiquityError(.invalid, "a chunk does not match its id")
                 }
                 throw damage
             }
@@ -169,7 +169,7 @@ package final class CloudClient: CloudService {
             }
             for chunk in chunks {
                 guard count < ids.count, chunk.id == ids[count] else {
-                    throw DamagedOnTheWay(reason: "the cloud sent another chunk than was asked for")
+                    throw DamagedOnTheWay(reason: "the cloud sent another chunk than requested")
                 }
                 count += 1
                 try await receive(chunk)

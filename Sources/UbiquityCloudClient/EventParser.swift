@@ -43,7 +43,7 @@ package struct EventParser {
         defer { (name, data, digest) = ("", "", nil) }
         guard name == "revision" else { return nil }
         guard digest.map({ $0 == MessageDigest.ofEvent(data) }) ?? !requiresDigest else {
-            throw UbiquityError(.offline, "an event of the cloud was damaged on its way: its digest is wrong")
+            throw UbiquityError(.offline, "an event of the cloud was damaged in transit: its digest is wrong")
         }
         return try Self.revision(data)
     }

@@ -116,7 +116,7 @@ final class Transport: Sendable {
         guard isFromCloud(response, accept, hasBody: answersWithBody) else {
             if hasProof.withLock({ $0 }) { throw DamagedOnTheWay(reason: "the head of the cloud's answer was damaged") }
             throw UbiquityError(
-                .offline, "what answers is not the cloud itself (a page of its own)", at: address.description)
+                .offline, "the answer is not from the cloud itself (a page of its own)", at: address.description)
         }
         return response
     }

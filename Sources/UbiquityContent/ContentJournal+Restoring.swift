@@ -157,7 +157,7 @@ extension ContentStore {
     package func writeAnew(_ id: ContentID, upTo limit: Int64 = Int64(ContentJournal.maximumContent)) throws -> Bool {
         guard try exists(id), try !hasWriters(id) else { return false }
         let file = try open(id, writable: true)
-        try describing("write the content anew", at: path(of: id)) { () throws(Errno) in
+        try describing("rewrite the content", at: path(of: id)) { () throws(Errno) in
             let status = try file.status()
             guard status.size <= limit else { return }
             for range in try file.dataRanges(in: 0..<status.size) {

@@ -116,7 +116,7 @@ package final class ContentJournal: Sendable {
     @discardableResult
     package func prepare() throws(UbiquityError) -> Bool {
         let size = halfSize * 2
-        let file = try describing("make the journal of contents", at: path) { () throws(Errno) -> FileDescriptor? in
+        let file = try describing("create the journal of contents", at: path) { () throws(Errno) -> FileDescriptor? in
             let file = try FileDescriptor.openFile(path, .readWrite)
             guard try placement.isKnown(file) else { return nil }
             guard try file.status().size < start + size else { return file }

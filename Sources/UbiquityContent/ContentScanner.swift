@@ -65,7 +65,7 @@ package struct ContentScanner: Sendable {
     }
 
     private func status(of file: FileDescriptor) throws(UbiquityError) -> FileStatus {
-        try describing("look at the content") { () throws(Errno) in try file.status() }
+        try describing("read the content's status") { () throws(Errno) in try file.status() }
     }
 
     /// The chunks of `size` bytes, or nil if the file is shorter.
@@ -113,7 +113,7 @@ package struct ContentScanner: Sendable {
 
     private func tooManyChunks(after position: Int64) -> UbiquityError {
         UbiquityError(
-            .tooLarge, "the first \(position) bytes of the file have \(maximumChunks) chunks, and no more can travel",
-            remedy: "keep it in several files")
+            .tooLarge, "the first \(position) bytes of the file have \(maximumChunks) chunks, the limit of a content",
+            remedy: "split it into several files")
     }
 }

@@ -7,7 +7,7 @@ extension ContentStore {
 
     /// The owner of the contents: the owner of their folder, even if another user such as root runs this.
     package func owner() throws(UbiquityError) -> UInt32 {
-        try describing("look at the contents' folder", at: directory) { () throws(Errno) in
+        try describing("read the status of the contents' folder", at: directory) { () throws(Errno) in
             try FileSystem.status(directory).user
         }
     }
@@ -21,10 +21,10 @@ extension ContentStore {
 
     /// Restores the owner and the permissions of a content's file.
     package func reclaim(_ id: ContentID) throws(UbiquityError) {
-        let folder = try describing("look at the contents' folder", at: directory) { () throws(Errno) in
+        let folder = try describing("read the status of the contents' folder", at: directory) { () throws(Errno) in
             try FileSystem.status(directory)
         }
-        try describing("take back the content", at: path(of: id)) { () throws(Errno) in
+        try describing("restore the content's access rights", at: path(of: id)) { () throws(Errno) in
             let status = try FileSystem.status(path(of: id))
             // The target of a link is a foreign file.
             guard status.isFile else { return }

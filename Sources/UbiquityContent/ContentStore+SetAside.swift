@@ -61,7 +61,7 @@ extension ContentStore {
     package func copyAside(_ id: ContentID) throws(UbiquityError) -> String {
         let target = try placeAside("content-\(id)")
         let original = try open(id, writable: false)
-        try describing("keep a copy of a content", at: target) { () throws(Errno) in
+        try describing("copy a content aside", at: target) { () throws(Errno) in
             let copy = try FileDescriptor.open(target, [.readWrite, .create, .exclusive])
             do throws(Errno) { try copy.clone(original) } catch {
                 var position: Int64 = 0
@@ -80,7 +80,7 @@ extension ContentStore {
 
     /// A free path in the folder: the name, with a number if necessary.
     private func placeAside(_ name: String) throws(UbiquityError) -> String {
-        try describing("make the folder for what is set aside", at: asideDirectory) { () throws(Errno) in
+        try describing("create the folder for set-aside files", at: asideDirectory) { () throws(Errno) in
             try Self.placeAside(name, in: asideDirectory)
         }
     }

@@ -23,7 +23,7 @@ extension ContentStore {
     /// An empty file without a name on the store's file system, open for reading and writing.
     package func temporaryFile() throws(UbiquityError) -> FileDescriptor {
         let path = Path.join(stagingDirectory, "temporary")
-        return try describing("make a temporary file", at: path) { () throws(Errno) in
+        return try describing("create a temporary file", at: path) { () throws(Errno) in
             let file = try FileDescriptor.open(path, [.readWrite, .create, .truncate])
             try FileSystem.unlink(path)
             return file
@@ -39,7 +39,7 @@ extension ContentStore {
 
     /// The size of the store's file system, in bytes.
     package func diskBytes() throws(UbiquityError) -> Int64 {
-        try describing("ask for the size of the disk", at: stagingDirectory) { () throws(Errno) in
+        try describing("query the size of the disk", at: stagingDirectory) { () throws(Errno) in
             let status = try FileSystem.fileSystemStatus(stagingDirectory)
             return status.blocks.multipliedReportingOverflow(by: status.blockSize).partialValue
         }
@@ -47,7 +47,7 @@ extension ContentStore {
 
     /// Bytes that this user can still write on the store's file system.
     package func availableBytes() throws(UbiquityError) -> Int64 {
-        try describing("ask for the free space", at: stagingDirectory) { () throws(Errno) in
+        try describing("query the free space", at: stagingDirectory) { () throws(Errno) in
             try FileSystem.fileSystemStatus(stagingDirectory).availableBytes
         }
     }

@@ -88,7 +88,7 @@ package final class ContentStore: Sendable {
     /// - Throws: `.alreadyExists`, because an id is never used twice.
     package func create(_ id: ContentID) throws(UbiquityError) -> FileDescriptor {
         try FaultPoints.check("content.create")
-        return try describing("make the content", at: path(of: id)) { () throws(Errno) in
+        return try describing("create the content", at: path(of: id)) { () throws(Errno) in
             try FileDescriptor.open(path(of: id), [.readWrite, .create, .exclusive])
         }
     }
@@ -138,7 +138,7 @@ package final class ContentStore: Sendable {
 
     /// The file's status, or nil if there is no such file.
     package func status(of id: ContentID) throws(UbiquityError) -> FileStatus? {
-        try describing("look at the content", at: path(of: id)) { () throws(Errno) -> FileStatus? in
+        try describing("read the content's status", at: path(of: id)) { () throws(Errno) -> FileStatus? in
             do throws(Errno) { return try FileSystem.status(path(of: id)) } catch .ENOENT { return nil }
         }
     }

@@ -29,7 +29,7 @@ package final class PartialContent: Sendable {
         guard layout.size == size else {
             throw UbiquityError(.damaged, "the manifest has \(layout.size) bytes, the version \(size)")
         }
-        try describing("make room for the content", at: "content \(id)") { () throws(Errno) in
+        try describing("set the size of the content", at: "content \(id)") { () throws(Errno) in
             if try file.status().size != size { try file.truncate(to: size) }
         }
         self.id = id
@@ -79,7 +79,7 @@ package final class PartialContent: Sendable {
         guard !contains(chunk: index) else { return false }
         let chunk = manifest[index]
         guard ChunkNaming.matches(bytes, chunk) else {
-            throw UbiquityError(.damaged, "the bytes of chunk \(chunk.id) are not what its name says")
+            throw UbiquityError(.damaged, "the bytes of chunk \(chunk.id) do not match its id")
         }
         return try storeVerified(index, bytes)
     }
@@ -140,7 +140,7 @@ package final class PartialContent: Sendable {
     /// - Throws: `.invalid` if a chunk is missing.
     package func finish(modifiedAt: Timestamp) throws(UbiquityError) {
         guard isComplete else {
-            throw UbiquityError(.invalid, "a content is not finished before all of it is here", at: "content \(id)")
+            throw UbiquityError(.invalid, "a content with missing chunks cannot be finished", at: "content \(id)")
         }
         try FaultPoints.check("content.finish")
         try describing("set the content's time", at: "content \(id)") { () throws(Errno) in

@@ -76,12 +76,12 @@ package final class Connection: Sendable {
         case .paused: return Self.pause
         case .offline:
             return UbiquityError(
-                .offline, "not here, and the cloud is away: \(status.reason)",
-                remedy: "it is downloaded as soon as the cloud is back")
+                .offline, "the content is not here, and the cloud is unreachable: \(status.reason)",
+                remedy: "it is downloaded as soon as the cloud is reachable")
         case .signedOut:
             return UbiquityError(
-                .signedOut, "not here, and this device is signed out: \(status.reason)",
-                remedy: "it is safe at the cloud; sign in: ubiquity login")
+                .signedOut, "the content is not here, and this device is signed out: \(status.reason)",
+                remedy: "the cloud has it; sign in: ubiquity login")
         }
     }
 

@@ -31,16 +31,16 @@ package struct DiskFloor: Sendable, Hashable {
 
     /// The error for a content that does not fit. It names the floor, and the option if that is the cause.
     func refusal(of size: Int64, free: Int64, floor: Int64) -> UbiquityError {
-        let found = "the disk has no room for \(ByteSize.text(size)) of content: "
+        let found = "the content needs \(ByteSize.text(size)) on the disk: "
             + "\(ByteSize.text(max(0, free))) are free"
         guard floor > Self.reserve else {
             return UbiquityError(
                 .noSpace, "\(found), and the daemon keeps \(ByteSize.text(floor)) free",
-                remedy: "evict or delete something, or make room on the disk")
+                remedy: "evict or delete files, or free space on the disk")
         }
         return UbiquityError(
             .noSpace, "\(found), and --disk-floor keeps \(ByteSize.text(floor)) free",
-            remedy: "'ubiquity download' brings it all the same; or evict or unpin something, or mount with a smaller "
+            remedy: "'ubiquity download' ignores the floor; or evict or unpin files, or mount with a smaller "
                 + "--disk-floor")
     }
 }

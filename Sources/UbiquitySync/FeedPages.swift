@@ -34,8 +34,8 @@ extension ChangePage {
     func requireProgress(from position: Revision) throws {
         guard revision >= position, revision > position || !hasMore else {
             throw UbiquityError(
-                .invalid, "the cloud's answer leads from revision \(position) to \(revision)",
-                remedy: "look at what is between here and the cloud, such as a proxy that caches")
+                .invalid, "the cloud's answer goes back from revision \(position) to \(revision)",
+                remedy: "check proxies between this device and the cloud: one may answer from a cache")
         }
     }
 }

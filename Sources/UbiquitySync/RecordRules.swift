@@ -7,7 +7,7 @@ enum RecordRules {
     ///
     /// - Parameter known: the last record of the same item.
     static func violation(of item: RemoteItem, known: RemoteItem?) -> String? {
-        if item.parent == item.id { return "it lies in itself" }
+        if item.parent == item.id { return "it is its own parent" }
         if item.kind == .hardLink {
             guard let target = ItemID(bytes: item.linkTarget) else { return "it is a link to no item" }
             if target == item.id { return "it is a link to itself" }

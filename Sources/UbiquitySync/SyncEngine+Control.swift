@@ -114,7 +114,7 @@ extension SyncEngine {
         // The account may be gone, and then this is the only copy.
         guard connection.status.phase != .signedOut else {
             throw UbiquityError(
-                .notPermitted, "the device is signed out, and cannot ask whether the cloud has it",
+                .notPermitted, "the device is signed out and cannot check that the cloud has it",
                 remedy: "sign in: ubiquity login")
         }
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {

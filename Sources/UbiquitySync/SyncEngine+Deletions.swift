@@ -92,7 +92,7 @@ extension SyncEngine {
             defer { state.held = count }
             return count > 0 && state.held == 0
         }
-        if isNew { logger.warning("many deletions are held", metadata: ["items": "\(count)"]) }
+        if isNew { logger.warning("many deletions are on hold", metadata: ["items": "\(count)"]) }
     }
 
     /// The number of deletions that wait for a person's decision.

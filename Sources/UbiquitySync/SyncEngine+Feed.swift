@@ -132,7 +132,7 @@ extension SyncEngine {
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
             guard position.incarnation != description.incarnation else { return false }
-            if position.incarnation != nil { logger.warning("the cloud is another one; all goes up again") }
+            if position.incarnation != nil { logger.warning("the cloud is another one: uploading all local items") }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
                 try transaction.setCaughtUp(false)
@@ -173,7 +173,7 @@ extension SyncEngine {
                 guard snapshots < SyncLimits.snapshotsInARow else {
                     throw UbiquityError(
                         .damaged, "the cloud's change feed does not reach back to the cloud's own snapshot",
-                        remedy: "the cloud's database is damaged")
+                        remedy: "the cloud's database is damaged: restore it from a backup")
                 }
                 snapshots += 1
                 try await readSnapshot(position)
@@ -220,7 +220,7 @@ extension SyncEngine {
             }
             return coming.isEmpty ? nil : try await openItems.prepare(for: coming)
         } catch {
-            logger.info("clients are not waited for", metadata: ["reason": "\(error)"])
+            logger.info("applying changes without waiting for clients", metadata: ["reason": "\(error)"])
             return nil
         }
     }
@@ -342,7 +342,7 @@ extension SyncEngine {
     /// Reads the snapshot, because this device was away longer than the cloud remembers deletions. A known item that
     /// the snapshot lacks was deleted.
     private func readSnapshot(_ position: FeedPosition) async throws {
-        logger.info("the change feed no longer reaches back: reading the snapshot")
+        logger.info("the change feed no longer reaches back to this device's position: reading the snapshot")
         var next = FeedPosition(
             revision: .zero, incarnation: position.incarnation, snapshotEpoch: position.snapshotEpoch + 1,
             isInSnapshot: true)

@@ -80,7 +80,7 @@ extension SyncEngine {
             do {
                 try await self.pool.run(evenIfCancelled: true) { try self.abandon(download) }
             } catch {
-                self.logger.warning("cannot give back a download's room", metadata: ["reason": "\(error)"])
+                self.logger.warning("cannot free the space of a download", metadata: ["reason": "\(error)"])
             }
         }
     }
@@ -160,7 +160,7 @@ extension SyncEngine {
         do {
             try await service.fetchChunks(Array(Set(ids)).sorted { places[$0]![0] < places[$1]![0] }) { [pool] chunk in
                 guard let wanted = places[chunk.id] else {
-                    throw UbiquityError(.damaged, "the cloud sent a chunk that was not asked for")
+                    throw UbiquityError(.damaged, "the cloud sent a chunk that was not requested")
                 }
                 try await pool.run {
                     for index in wanted { _ = try content.store(index, chunk.bytes) }
@@ -174,7 +174,7 @@ extension SyncEngine {
             // The item exists: a program must not take the error for its deletion.
             throw UbiquityError(
                 .damaged, "the cloud has lost a part of the content: \(error.message)",
-                remedy: "'ubiquity doctor' on a device that has it sends it again")
+                remedy: "run 'ubiquity doctor' on a device that has the content: it uploads it again")
         }
         logger.debug("fetched chunks", metadata: ["count": "\(places.count)", "item": "\(download.key)"])
         connection.succeeded()

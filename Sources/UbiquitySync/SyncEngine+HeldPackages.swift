@@ -205,7 +205,7 @@ extension SyncEngine {
             return !isHeld
         }
         guard isShown else {
-            throw UbiquityError(.timedOut, "the package's other files are still on their way", remedy: "try again")
+            throw UbiquityError(.timedOut, "other files of the package are still being downloaded", remedy: "try again")
         }
     }
 }

@@ -58,7 +58,7 @@ extension SyncEngine: Materializer {
             do {
                 try await self.requestPersistently(key)
             } catch {
-                self.logger.info("cannot note a download request", metadata: ["reason": "\(error)"])
+                self.logger.info("cannot record a download request", metadata: ["reason": "\(error)"])
             }
         }
     }
@@ -117,7 +117,8 @@ extension SyncEngine: Materializer {
         }
         guard let version = row.version, let remote, let known = remote.content, known.version == version else {
             throw UbiquityError(
-                .notFound, "the cloud does not have this content", remedy: "it comes back with the device that made it")
+                .notFound, "the cloud does not have this content",
+                remedy: "available when the device that made it reconnects")
         }
         let manifest = try await manifest(of: known)
         return try await pool.run { try self.makePartial(row, remote, known, manifest) }

@@ -48,7 +48,7 @@ extension SyncEngine {
             try? await timekeeper.sleep(for: SyncLimits.packageClaim)
             giveBack(number, of: package)
         } catch {
-            logger.info("a package is in use, its other state waits", metadata: ["reason": "\(error)"])
+            logger.info("a package is in use; its decision waits", metadata: ["reason": "\(error)"])
             push.withLock { $0.packageClaims[package] = nil }
         }
     }

@@ -123,7 +123,7 @@ extension SyncEngine {
         do { return try await service.manifest(of: version) } catch let error as UbiquityError
             where error.code == .notFound || error.code == .notUploadedYet
         {
-            logger.warning("the cloud keeps a package's file no longer", metadata: ["item": "\(row.id)"])
+            logger.warning("the cloud has dropped the content of a package's file", metadata: ["item": "\(row.id)"])
             return nil
         }
     }
@@ -189,8 +189,8 @@ extension SyncEngine {
         let head = try tree.head()
         guard head.count <= Limits.maximumMessageLength else {
             throw UbiquityError(
-                .tooLarge, "the package has too many files for its other state to be kept",
-                remedy: "copy it aside and delete it, or make it several packages")
+                .tooLarge, "the package has too many files to keep its losing state",
+                remedy: "copy it elsewhere and delete it, or split it into several packages")
         }
         var manifest = Manifest()
         for start in stride(from: 0, to: head.count, by: Limits.maximumChunkLength) {

@@ -121,7 +121,7 @@ extension SyncEngine {
         if outgoing.group.isEmpty, cleaned == 0 { restPackages(changes.packages) }
         if rows.count > Limits.maximumChangesPerCommit {
             logger.warning(
-                "a package has more changes than one commit takes: it travels in several",
+                "a package has more changes than one commit takes: it is uploaded in several",
                 metadata: ["packages": "\(changes.packages.sorted())", "changes": "\(rows.count)"])
         }
         return outgoing
@@ -151,7 +151,7 @@ extension SyncEngine {
         }
         guard count == SyncLimits.packageAttempts else { return }
         logger.warning(
-            "two devices changed a package, and not all of it can go: it goes file by file",
+            "two devices changed a package, and not all of it can be uploaded: uploading file by file",
             metadata: ["package": "\(package)"])
     }
 
@@ -167,7 +167,7 @@ extension SyncEngine {
         if count > 1 { restPackages([package]) }
         guard count == SyncLimits.packageAttempts else { return }
         logger.warning(
-            "a package gives way again and again: what is changed in it goes file by file",
+            "a package's local state loses repeatedly: uploading its changes file by file",
             metadata: ["package": "\(package)"])
     }
 

@@ -92,7 +92,7 @@ extension SyncEngine {
             guard let record, record.unsyncedBoot == nil else { return false }
         }
         if given != old { try duplicate(old, as: given) }
-        logger.warning("an edit was lost with the power; what was saved before stands", metadata: ["item": "\(row.id)"])
+        logger.warning("an edit was lost with the power; the last save is used", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             var next = row
             next.content = given
@@ -141,7 +141,7 @@ extension SyncEngine {
     private func takeVersionThere(
         _ row: ItemRow, insteadOf content: ContentID, whoseContentIs old: (ContentID, Manifest)? = nil
     ) throws {
-        logger.warning("an edit was lost with the power; the version before it stands", metadata: ["item": "\(row.id)"])
+        logger.warning("an edit was lost with the power; the cloud's version is used", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             guard let remote = try transaction.remote(id: row.id), let known = remote.content else { return }
             var next = row
@@ -205,7 +205,7 @@ extension SyncEngine {
                     continue
                 }
                 guard row.dirty.isEmpty, row.contentState != .complete else { continue }
-                logger.warning("a new file's content was lost with the power", metadata: ["item": "\(id)"])
+                logger.warning("a new file's content was lost with the power: deleting it", metadata: ["item": "\(id)"])
                 try transaction.giveUp(row)
             }
             try transaction.noteLostContents(wait: waits)

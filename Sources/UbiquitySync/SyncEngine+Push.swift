@@ -178,7 +178,7 @@ extension SyncEngine {
     /// Handles that the cloud has taken a later commit of this device: two commits were in flight, or the index is an
     /// old copy.
     func goOn(after outdated: OutdatedCommit) async throws {
-        logger.info("a commit was overtaken", metadata: ["last": "\(outdated.last)"])
+        logger.info("a later commit of this device arrived first", metadata: ["last": "\(outdated.last)"])
         try await pool.run { [index] in try index.raiseCommitNumbers(above: outdated.last) }
     }
 
@@ -227,7 +227,7 @@ extension SyncEngine {
             problems.clear(.upload, of: change.row.key)
             guard change.isOften, throttle.noteCommit(of: change.row.key) else { continue }
             logger.warning(
-                "programs here and on another device change a file in turns; it is slowed down",
+                "programs on this and another device change a file in turns; its uploads are throttled",
                 metadata: ["item": "\(change.row.id)", "name": "\(change.row.entry?.name.description ?? "")"])
         }
         noteRoomForAll()
@@ -250,7 +250,7 @@ extension SyncEngine {
             restAfterFailure(row)
             problems.note(
                 UbiquityError(
-                    .io, "the cloud lacks a part of the content that it was sent", remedy: "it is sent once more"),
+                    .io, "the cloud lacks a part of the uploaded content", remedy: "it is uploaded again"),
                 .upload, of: row.key)
         }
     }

@@ -24,7 +24,7 @@ struct AccountRoom {
 // A full account: changes that fit are uploaded. The others cost hardly any work until space is freed.
 extension SyncEngine {
     static let accountIsFull = UbiquityError(
-        .quotaExceeded, "the account is full", remedy: "delete something, or ask for more")
+        .quotaExceeded, "the account is full", remedy: "delete files and empty the trash, or ask for a larger quota")
 
     /// Asks for the usage anew before it reports a full account, since another device may have freed space.
     /// - Throws: `.quotaExceeded` if the cloud would refuse the complete content.
@@ -36,8 +36,8 @@ extension SyncEngine {
         await refreshUsage()
         guard isBeyondQuota(growth) else { return }
         throw UbiquityError(
-            .quotaExceeded, "the account is full: it may use \(connection.status.quotaBytes ?? 0) bytes",
-            remedy: "delete something, or ask for more")
+            .quotaExceeded, "the account is full: its quota is \(ByteSize.text(connection.status.quotaBytes ?? 0))",
+            remedy: "delete files and empty the trash, or ask for a larger quota")
     }
 
     /// By how many bytes the content changes the usage of the account.

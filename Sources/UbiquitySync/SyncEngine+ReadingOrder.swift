@@ -14,7 +14,7 @@ extension SyncEngine {
                     self.downloads.runLane { await self.downloadInBackground(row) }
                 }
             } catch {
-                self.logger.debug("cannot look for what is opened next", metadata: ["reason": "\(error)"])
+                self.logger.debug("cannot fetch files ahead", metadata: ["reason": "\(error)"])
             }
         }
     }

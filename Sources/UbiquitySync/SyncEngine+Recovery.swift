@@ -49,7 +49,7 @@ extension SyncEngine {
         let kept = try hasLostChanges && isSameBoot ? keepAside(orphans) : []
         if hasLostChanges { try index.forgetJournalLoss() }
         let rest = orphans.filter { !kept.contains($0) }
-        logger.info("removing contents that no item has", metadata: ["count": "\(rest.count)"])
+        logger.info("removing contents that no item references", metadata: ["count": "\(rest.count)"])
         discard(rest)
         try removeRetired()
         return kept.count
@@ -80,7 +80,7 @@ extension SyncEngine {
                 && store.journal?.isKept(content) != true && index.read { try $0.row(content: content) } == nil
         }
         if !orphans.isEmpty {
-            logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
+            logger.info("removing contents that no item references", metadata: ["count": "\(orphans.count)"])
         }
         discard(orphans)
     }
@@ -91,7 +91,7 @@ extension SyncEngine {
         let kept = try orphans.filter { try store.status(of: $0)?.size ?? 0 > 0 }
         guard !kept.isEmpty else { return [] }
         logger.warning(
-            "the index has lost its last changes: setting contents that no item has aside",
+            "the index has lost its last changes: setting unreferenced contents aside",
             metadata: ["count": "\(kept.count)"])
         for content in kept { try store.setAside(content) }
         return Set(kept)
@@ -159,9 +159,9 @@ extension SyncEngine {
         while !Task.isCancelled {
             guard (try? await timekeeper.sleep(for: SyncLimits.maintenanceInterval)) != nil else { return }
             // A failure of one task does not stop the others.
-            await maintain("look for contents that nobody has") { try self.sweepLater() }
+            await maintain("look for unreferenced contents") { try self.sweepLater() }
             await maintain("sync contents") { try self.syncContents() }
-            await maintain("copy the log back") { [index] in try index.checkpoint() }
+            await maintain("checkpoint the log") { [index] in try index.checkpoint() }
             await maintain("keep within the limits") { try self.keepWithinLimits() }
             await maintain("remove folders") { try self.removeLingering() }
             await maintain("remove contents") { try self.removeRetired() }
@@ -174,7 +174,7 @@ extension SyncEngine {
     func reportRefusals() {
         for text in index.takeRefusals() {
             logger.error(
-                "the index would not take an acknowledged change; the start of a mount looks for what is missing",
+                "the index refused an acknowledged change; the next mount looks for missing contents",
                 metadata: ["reason": "\(text)"])
         }
     }
@@ -200,7 +200,7 @@ extension SyncEngine {
                 guard try sync(content, of: row) else { continue }
             } catch {
                 logger.warning(
-                    "cannot bring a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
+                    "cannot sync a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
                 continue
             }
             synced.append(row)

@@ -118,7 +118,7 @@ extension SyncEngine {
             let following = min(max(0, Self.missing(download) - count), SyncLimits.roomAhead)
             if try short <= 0 || evictLeastUsed(disk: short + following, above: floor.usual) { return }
         } catch {
-            logger.warning("cannot make room for a download", metadata: ["reason": "\(error)"])
+            logger.warning("cannot free space for a download", metadata: ["reason": "\(error)"])
         }
         let next = timekeeper.now().advanced(bySeconds: SyncLimits.maintenanceInterval / .seconds(1))
         nextRoomAhead.withLock { $0 = next }
@@ -212,7 +212,7 @@ extension SyncEngine {
             } catch {
                 guard !Task.isCancelled else { return }
                 isWritten = false
-                logger.warning("the room on the disk is not known", metadata: ["reason": "\(error)"])
+                logger.warning("cannot measure the free space on the disk", metadata: ["reason": "\(error)"])
             }
         }
     }
@@ -326,7 +326,7 @@ extension SyncEngine {
 
     private func noteFreed() {
         do { try removeRetired() } catch {
-            logger.warning("cannot free the room of what was evicted", metadata: ["reason": "\(error)"])
+            logger.warning("cannot free the space of evicted contents", metadata: ["reason": "\(error)"])
         }
     }
 }

@@ -53,7 +53,7 @@ extension SyncEngine {
             connection.noteUsage(used: usage.usedBytes, quota: usage.quotaBytes)
         } catch {
             // The feed loop determines whether the cloud is reachable. The last figures remain.
-            logger.debug("cannot ask for the usage", metadata: ["reason": "\(error)"])
+            logger.debug("cannot query the usage of the account", metadata: ["reason": "\(error)"])
         }
     }
 

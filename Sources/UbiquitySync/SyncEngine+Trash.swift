@@ -177,6 +177,6 @@ extension SyncEngine {
             }
         }
         throw UbiquityError(
-            .busy, "other changes of this device came first each time it was sent", remedy: "try it again")
+            .busy, "other changes of this device overtook it each time", remedy: "try it again")
     }
 }

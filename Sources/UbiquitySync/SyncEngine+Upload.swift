@@ -118,7 +118,7 @@ extension SyncEngine {
     /// Scans a file. A file found too large is not scanned again in the same state, since that may take hours.
     private func scan(_ file: FileDescriptor, of row: ItemRow) async throws -> ScanOutcome {
         if push.withLock({ $0.tooLarge[row.key] }) == row.generation {
-            throw UbiquityError(.tooLarge, "the file has more chunks than can travel")
+            throw UbiquityError(.tooLarge, "the file has more chunks than a content may have")
         }
         do {
             return try await pool.run(asking: { [scanner] isCancelled in

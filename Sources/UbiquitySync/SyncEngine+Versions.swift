@@ -34,7 +34,7 @@ extension SyncEngine {
 
     private func askForVersions(of item: ItemID) async throws {
         try connection.requireAllowed()
-        guard connection.isOnline else { throw UbiquityError(.offline, "the cloud is away") }
+        guard connection.isOnline else { throw UbiquityError(.offline, "the cloud is unreachable") }
         try await withLimit(SyncLimits.versionsLimit) { _ = try await self.allVersions(of: item) }
     }
 
@@ -71,7 +71,7 @@ extension SyncEngine {
             group.addTask { try await body() }
             group.addTask { [timekeeper] in
                 try await timekeeper.sleep(for: limit)
-                throw UbiquityError(.timedOut, "the cloud has not told the versions in time")
+                throw UbiquityError(.timedOut, "the cloud did not list the versions in time")
             }
             defer { group.cancelAll() }
             try await group.next()

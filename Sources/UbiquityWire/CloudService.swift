@@ -92,11 +92,11 @@ extension CloudService {
 
     /// For a cloud that keeps only the current versions.
     package func allVersions(of item: ItemID) async throws -> ItemVersions {
-        throw UbiquityError(.notSupported, "this cloud tells nothing of versions")
+        throw UbiquityError(.notSupported, "this cloud does not keep versions")
     }
 
     package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
-        throw UbiquityError(.notSupported, "this cloud tells nothing of deleted items")
+        throw UbiquityError(.notSupported, "this cloud does not keep deleted items")
     }
 }
 

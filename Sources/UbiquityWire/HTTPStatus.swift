@@ -55,7 +55,7 @@ extension WireFailure {
             self = failure
         } else {
             let code = UbiquityError.Code(foreignStatus: status)
-            self.init(error: UbiquityError(code, "what answers is not the cloud itself (status \(status))"))
+            self.init(error: UbiquityError(code, "the answer is not from the cloud itself (status \(status))"))
         }
     }
 }

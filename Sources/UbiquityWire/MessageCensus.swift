@@ -96,7 +96,7 @@ struct MessageCensus {
             guard fields <= fieldLimit else { throw tooMany() }
             guard let entry = shape.entries[field.number], field.type == 2 else { continue }
             guard field.content.count >= entry.shortest else {
-                throw .malformed("entries of \(field.content.count) bytes, too short to be any")
+                throw .malformed("entries of \(field.content.count) bytes, too short for an entry")
             }
             memory += entry.cost
             guard memory <= memoryLimit else { throw tooMany() }

@@ -79,7 +79,7 @@ extension Place {
         } catch {
             throw .malformed("a name of \(name.bytes.count) bytes cannot be used: \(error)")
         }
-        guard name != .versionsFolder else { throw .malformed("the name \(name) is taken: versions stand there") }
+        guard name != .versionsFolder else { throw .malformed("the name \(name) is reserved for versions") }
     }
 }
 

@@ -19,7 +19,7 @@ extension ItemChange {
         case .versions(let list): action = .versions(try list.versionActions())
         case .undelete(let wanted):
             action = .undelete(wanted.hasPlace ? try Place(message: wanted.place) : nil)
-        case nil: throw .malformed("a change says nothing that is known here")
+        case nil: throw .malformed("a change has no known action")
         }
         self.init(
             id: try ItemID(wire: message.item, "an item's id"), kind: try ItemKind(wire: message.kind),

@@ -38,7 +38,7 @@ extension FieldTime.Field {
         case .times: self = .times
         case .content: self = .content
         case .xattr: self = .xattr(Array(message.name))
-        case .unspecified: throw .malformed("the time of a change does not say what was changed")
+        case .unspecified: throw .malformed("the time of a change has no field")
         case .UNRECOGNIZED: return nil
         }
     }

@@ -29,7 +29,7 @@ extension RemoteItem: MessageConvertible {
         try content?.check()
         guard (kind == .file) == (content != nil) else { throw .malformed("a file, and only a file, has content") }
         guard conflicts.count <= min(conflictCount, Limits.maximumConflictsInRecord) else {
-            throw .malformed("an item has more conflict versions than it says")
+            throw .malformed("an item lists more conflict versions than its count")
         }
         guard id != .root || (kind == .directory && !isDeleted) else {
             throw .malformed("the top folder is a directory that is not deleted")
@@ -80,7 +80,7 @@ extension RemoteContent {
     package func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         try checkContent(size: size, manifest: manifest)
-        guard isAvailable || manifest == nil else { throw .malformed("a content that is not there has chunks") }
+        guard isAvailable || manifest == nil else { throw .malformed("a content that is not uploaded has chunks") }
     }
 
     var message: PBContent {

@@ -39,7 +39,7 @@ import UbiquityWire
         let failure = await #expect(throws: UbiquityError.self) { _ = try await asked.value }
         await client.shutdown()
         // It is no cloud, but it has answered.
-        #expect(failure?.message.contains("what answers is not the cloud itself") == true, "\(failure as Any)")
+        #expect(failure?.message.contains("the answer is not from the cloud itself") == true, "\(failure as Any)")
         try await served
     }
 

@@ -127,7 +127,7 @@ package struct Diagnosis: Sendable {
             }
             if findings[place].isRepaired {
                 findings[place].outcome = finding.isRepaired
-                    ? .unrepaired("it was there again after it had been repaired") : finding.outcome
+                    ? .unrepaired("it appeared again after its repair") : finding.outcome
             }
         }
         cloudProblem = next.cloudProblem

@@ -133,8 +133,8 @@ extension SyncEngine {
             if options.repairs { try index.renewJournal() }
             findings.append(
                 Finding(
-                    .journalDamaged, "index.journal", "it does not have what it should have",
-                    options.repairs ? .repaired("the database has taken over what it stood for") : .found))
+                    .journalDamaged, "index.journal", "it lacks records that it should have",
+                    options.repairs ? .repaired("its records are in the database; it was renewed") : .found))
         }
         findings += try index.integrityProblems().map { problem in
             Finding(.indexDamaged, "index.db", problem, .unrepaired("unmount, and run doctor again with --state"))
@@ -160,7 +160,7 @@ extension SyncEngine {
                 let isLeft = left.contains(rule)
                 return Finding(
                     .indexInconsistent, "index.db", rule,
-                    isLeft ? .unrepaired(Self.whatIsLeft) : .repaired("made to agree"))
+                    isLeft ? .unrepaired(Self.whatIsLeft) : .repaired("made consistent"))
             }
     }
 
@@ -172,8 +172,8 @@ extension SyncEngine {
     }
 
     private static let whatIsLeft = """
-        files that this is about are told of by name; if there are none, move index.db away and mount again: what is \
-        only here is put into set-aside then
+        the affected files are listed by name; if none is listed, move index.db away and mount again: contents that \
+        exist only here are then moved to set-aside
         """
 
     /// The item's path, or its id if it has none.

@@ -63,7 +63,7 @@ extension SyncEngine {
     private static func unreadableVersions(of item: RemoteItem) -> Finding {
         Finding(
             .versionMissing, "\(item.name)", "the cloud cannot read all earlier versions of item \(item.id)",
-            .unrepaired("nobody else has them; the current version and those that it lists are whole"))
+            .unrepaired("no device has them; the current version and the listed ones are intact"))
     }
 
     private struct KnownContent: Sendable {
@@ -118,9 +118,9 @@ extension SyncEngine {
                 try await service.upload([Chunk(id: id, bytes: bytes)])
                 // This request also makes the cloud sync the chunk, since no commit follows that would.
                 let isThere = try await service.unsoundChunks(of: [id]).isEmpty
-                outcome = isThere ? .repaired("sent again from here") : .unrepaired("the cloud has not kept it")
+                outcome = isThere ? .repaired("uploaded again from here") : .unrepaired("the cloud did not keep it")
             } else {
-                outcome = .unrepaired("this device does not have it; run doctor on one that has \(names)")
+                outcome = .unrepaired("this device does not have the chunk; run doctor on one that has \(names)")
             }
         }
         return [Finding(kind, names, "chunk \(id) at the cloud", outcome)]

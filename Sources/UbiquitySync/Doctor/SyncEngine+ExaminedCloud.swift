@@ -22,9 +22,9 @@ extension SyncEngine {
         let name = try subject(row)
         // These fields are sent with a creation only.
         guard row.kind == item.kind, known.linkTarget == item.linkTarget else {
-            let way = "make it anew on this device, where it is as it was: copy it, and remove the old one"
+            let way = "create it again on this device, where it is unchanged: copy it, and remove the old one"
             return Finding(
-                .recordDiffers, name, "the cloud says that it is another thing than it was",
+                .recordDiffers, name, "the cloud reports another kind or link target than before",
                 options.repairs ? .unrepaired(way) : .found)
         }
         var fields = row.fieldsToSend(insteadOf: item, folder)
@@ -35,8 +35,8 @@ extension SyncEngine {
         guard !fields.isEmpty else { return nil }
         if options.repairs { try send(fields, of: row, insteadOf: item) }
         return Finding(
-            .recordDiffers, name, "the cloud tells another thing of item \(item.id) than it did",
-            options.repairs ? .repaired("sent again from here") : .found)
+            .recordDiffers, name, "the cloud reports other values for item \(item.id) than before",
+            options.repairs ? .repaired("uploaded again from here") : .found)
     }
 
     /// Whether the content is complete here and matches the version at the cloud.

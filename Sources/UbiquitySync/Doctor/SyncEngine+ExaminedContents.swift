@@ -31,7 +31,7 @@ extension SyncEngine {
         if options.repairs {
             do throws(UbiquityError) {
                 try store.reclaim(content)
-                outcome = .repaired("the daemon's alone again")
+                outcome = .repaired("only the daemon has access again")
             } catch {
                 let owner = try store.owner()
                 outcome = .unrepaired("\(error.message); as root: chown \(owner) \(store.path(of: content))")
@@ -67,11 +67,13 @@ extension SyncEngine {
     private func problem(
         with content: ContentID, of row: ItemRow, _ options: ExaminationOptions
     ) throws -> (Finding.Kind, String)? {
-        guard let status = try store.status(of: content) else { return (.contentMissing, "content \(content) is gone") }
+        guard let status = try store.status(of: content) else {
+            return (.contentMissing, "content \(content) is missing")
+        }
         if status.kind != .file {
             if options.repairs { try store.setAside(content) }
-            let there = status.isDirectory ? "a folder" : "no file"
-            return (.contentMissing, "in the place of content \(content) is \(there)")
+            let there = status.isDirectory ? "a folder" : "a special file"
+            return (.contentMissing, "\(there) is in the place of content \(content)")
         }
         let record = try index.read { try $0.contentRecord(content) }
         let size = row.contentState == .partial ? record?.size ?? row.size : try expectedSize(of: row)
@@ -113,7 +115,7 @@ extension SyncEngine {
                 if bytes.count != range.count || ChunkNaming.name(of: bytes) != manifest[index].id { bad += 1 }
             } catch { bad += 1 }
         }
-        return bad == 0 ? nil : "\(bad) of \(manifest.count) chunks are not what they should be"
+        return bad == 0 ? nil : "\(bad) of \(manifest.count) chunks are damaged"
     }
 
     /// Whether content and time both differ from the version's, and the index has the new ones. Then a program has
@@ -142,27 +144,27 @@ extension SyncEngine {
         if row.contentState == .partial {
             if isHere { try store.copyAside(content) }
             let isDropped = try dropPartial(row, content)
-            return .repaired(isDropped ? "a placeholder again" : "it has come whole meanwhile, and stays")
+            return .repaired(isDropped ? "it is a placeholder again" : "the download has completed meanwhile")
         }
         if row.dirty.contains(.content) || row.isExcluded { return try repairOwn(row, content, isHere: isHere) }
         let known = try index.read { try $0.remote(id: row.id) }
         guard let version = known?.content, known?.isDeleted == false, version.isAvailable,
             version.version == row.version
-        else { return .unrepaired("the cloud does not have this version; what is here was left as it is") }
+        else { return .unrepaired("the cloud does not have this version; the local content was left unchanged") }
         if isHere { try store.copyAside(content) }
         try makeIncomplete(row, content, isHere: isHere)
         return .repaired(
-            isHere ? "what is damaged comes from the cloud; set aside as it was" : "it comes from the cloud")
+            isHere ? "damaged chunks are downloaded; a copy is set aside" : "the content is downloaded again")
     }
 
     /// Repairs a content that only this device has.
     private func repairOwn(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws -> Finding.Outcome {
         guard isHere else {
             guard !row.isExcluded, try hasVersionThere(row) else {
-                return .unrepaired("it was never uploaded and is lost; remove the file, or write it anew")
+                return .unrepaired("it was never uploaded and is lost; remove the file, or write it again")
             }
             try reviewChangedContent(row)
-            return .repaired("the cloud's version stands; what was changed here since is lost")
+            return .repaired("the file has the cloud's version; later local changes are lost")
         }
         guard let status = try store.status(of: content) else { return .found }
         if row.isExcluded {
@@ -175,7 +177,7 @@ extension SyncEngine {
             _ = try index.noteWriting(
                 ino: row.ino, changed: true, size: status.size, modifiedAt: status.modifiedAt, stillOpen: false)
         }
-        return .repaired("what is there counts")
+        return .repaired("the content on the disk is used")
     }
 
     /// Marks a content for completion from the cloud. Its intact chunks remain.
@@ -223,7 +225,7 @@ extension SyncEngine {
             try unused.map { content, status in
                 let outcome: Finding.Outcome =
                     options.repairs ? .repaired("set aside as \(try self.store.setAside(content))") : .found
-                return Finding(.contentUnused, "content \(content)", "\(status.size) bytes that no item has", outcome)
+                return Finding(.contentUnused, "content \(content)", "\(status.size) bytes without an item", outcome)
             } + self.examineStrayFiles(options)
         }
     }
@@ -253,12 +255,12 @@ extension SyncEngine {
     private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
         // During a mount, the mount command has reported these.
         let before = (options.isAlone && !options.isFurtherLook ? store.movedAside : []).map { name, path in
-            Finding(.contentUnused, "content/\(name)", "it is no folder", .repaired("set aside as \(path)"))
+            Finding(.contentUnused, "content/\(name)", "it is not a folder", .repaired("set aside as \(path)"))
         }
         return try before + store.strayFiles().map { name in
             let outcome: Finding.Outcome =
                 options.repairs ? .repaired("set aside as \(try store.setAside(stray: name))") : .found
-            return Finding(.contentUnused, "content/\(name)", "it is no content", outcome)
+            return Finding(.contentUnused, "content/\(name)", "it is not a content", outcome)
         }
     }
 

@@ -11,7 +11,7 @@ extension SyncEngine {
             guard let row = try index.row(key: key) else { return nil }
             let isKnown = try index.read { try $0.remote(id: row.id) } != nil
             if options.repairs { try index.write(.startup) { try $0.rewriteAttributes(of: row) } }
-            let how = isKnown ? "taken from the cloud" : "the cloud does not know them; it has none now"
+            let how = isKnown ? "taken from the cloud" : "the cloud does not have them; the item has none now"
             return Finding(
                 .itemDamaged, try subject(row), "its attributes in the index cannot be read",
                 options.repairs ? .repaired(how) : .found)
@@ -20,10 +20,10 @@ extension SyncEngine {
         let records = try damaged.records.prefix(Diagnosis.maximumFindings).map { id -> Finding in
             let name = try index.read { try $0.remote(id: id) }.map { "\($0.name)" } ?? "\(id)"
             let outcome: Finding.Outcome = left.contains(id)
-                ? .unrepaired("the cloud did not tell it anew; run doctor again when it can be reached")
+                ? .unrepaired("the cloud did not send it; run doctor again when the cloud is reachable")
                 : .repaired("taken from the cloud")
             return Finding(
-                .recordDamaged, name, "what the index knows of item \(id) at the cloud cannot be read",
+                .recordDamaged, name, "the index's record of item \(id) cannot be read",
                 options.repairs ? outcome : .found)
         }
         return items + records
@@ -48,8 +48,8 @@ extension SyncEngine {
         diagnosis.isOfAnotherCloud = !options.repairs
         diagnosis.add([
             Finding(
-                .indexInconsistent, "index.db", "it has read further than any feed goes",
-                options.repairs ? .repaired("reads it from the beginning") : .found)
+                .indexInconsistent, "index.db", "its position is beyond the end of the cloud's feed",
+                options.repairs ? .repaired("the feed is read from the beginning") : .found)
         ])
         return options.repairs
     }
@@ -100,17 +100,17 @@ extension SyncEngine {
             try await pool.run { [index, next] in try index.write(.startup) { try $0.setFeedPosition(next) } }
         }
         return Finding(
-            .indexInconsistent, "index.db", "it names another cloud, and knows all of this one",
-            options.repairs ? .repaired("names this one") : .found)
+            .indexInconsistent, "index.db", "it names another cloud, but has all items of this one",
+            options.repairs ? .repaired("it names this cloud") : .found)
     }
 
     private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {
         let isHere = row.map { $0.kind != .file || $0.contentState == .complete } ?? false
         let outcome: Finding.Outcome = isHere
-            ? .repaired("goes up again with the next mount")
-            : .unrepaired("its content is not here; mount on a device that has it, or put the cloud's old data back")
+            ? .repaired("uploaded again by the next mount")
+            : .unrepaired("its content is not here; mount on a device that has it, or restore the cloud's old data")
         return Finding(
-            .recordUnknown, "\(item.name)", "the cloud is another one than before and does not have item \(item.id)",
+            .recordUnknown, "\(item.name)", "the cloud is a different one and does not have item \(item.id)",
             options.repairs ? outcome : .found)
     }
 }

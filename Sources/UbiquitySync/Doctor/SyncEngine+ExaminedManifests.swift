@@ -37,12 +37,12 @@ extension SyncEngine {
             } else {
                 outcome = .unrepaired(
                     asksCloud
-                        ? "the cloud does not know it either; remove the file, or write it anew"
-                        : "only the cloud knows it, and could not be asked")
+                        ? "the cloud does not have it either; remove the file, or write it again"
+                        : "only the cloud has it, and is unreachable")
             }
         }
         let name = try await pool.run { try self.subject(row) }
-        return Finding(.contentUnknown, name, "what content \(content) consists of is not in the index", outcome)
+        return Finding(.contentUnknown, name, "the index has no manifest of content \(content)", outcome)
     }
 
     /// The chunks of the local version, or nil if neither side knows them.

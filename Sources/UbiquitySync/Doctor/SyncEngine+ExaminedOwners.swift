@@ -37,8 +37,8 @@ extension SyncEngine {
             guard let content = only(unused, fitting: row, among: rows) else { return nil }
             try give(content, to: row)
             return Finding(
-                .contentMissing, try subject(row), "the index did not know which content it has",
-                .repaired("content \(content) is as long and as old, and no item has it"))
+                .contentMissing, try subject(row), "the index had lost its content's number",
+                .repaired("content \(content) has the same size and time and is unreferenced"))
         }
     }
 
@@ -50,9 +50,9 @@ extension SyncEngine {
         }
         return try lost.map { row in
             Finding(
-                .contentMissing, try subject(row), "the index does not know which content it has",
+                .contentMissing, try subject(row), "the index has lost its content's number",
                 options.repairs
-                    ? .unrepaired("it was never uploaded, and is in set-aside if it is anywhere; write the file anew")
+                    ? .unrepaired("it was never uploaded; look for it in set-aside, or write the file again")
                     : .found)
         }
     }

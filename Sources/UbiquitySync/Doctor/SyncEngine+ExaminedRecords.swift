@@ -85,13 +85,13 @@ extension SyncEngine {
                 if options.repairs { try self.takeAnew(item) }
                 return Finding(
                     .recordDiffers, "\(item.name)",
-                    "item \(item.id) at revision \(record.revision), which the cloud has not had",
+                    "item \(item.id) at revision \(record.revision), which the cloud never had",
                     options.repairs ? .repaired("taken from the cloud") : .found)
             }
         }
     }
 
-    private static let copyOut = "copy it out of .versions where its content is here, or remove it there"
+    private static let copyOut = "copy it out of .versions on a device that has its content, or remove it there"
 
     private func compare(
         _ items: [RemoteItem], upTo revision: Revision, _ damaged: Set<ItemID>, _ options: ExaminationOptions
@@ -122,7 +122,7 @@ extension SyncEngine {
             case let known? where item.conflicts.count < min(item.conflictCount, conflicts.count)
                 && known.conflictCount == item.conflictCount:
                 return Finding(
-                    .versionMissing, "\(item.name)", "the cloud has lost what it knew of a version in conflict",
+                    .versionMissing, "\(item.name)", "the cloud has lost the description of a version in conflict",
                     options.repairs ? .unrepaired(Self.copyOut) : .found)
             case let known? where known.revision == item.revision:
                 if let finding = try examineCloudsRecord(item, known, options) { return finding }
@@ -147,12 +147,12 @@ extension SyncEngine {
         if options.repairs {
             if isHere, let row {
                 try sendAgain(row, item)
-                outcome = .repaired("sent again from here")
+                outcome = .repaired("uploaded again from here")
             } else {
                 outcome = .unrepaired("its content is not here; run doctor on a device that has it")
             }
         }
-        return Finding(.versionMissing, "\(item.name)", "the cloud has lost what it knew of its content", outcome)
+        return Finding(.versionMissing, "\(item.name)", "the cloud has lost the description of its content", outcome)
     }
 
     private func sendAgain(_ row: ItemRow, _ item: RemoteItem) throws {
@@ -195,7 +195,7 @@ extension SyncEngine {
                 outcome = .unrepaired("its content is not here; run doctor on a device that has it")
             } else if options.repairs {
                 try forget(known, row)
-                outcome = .repaired("what is here of it goes up again")
+                outcome = .repaired("the local item is uploaded again")
             }
             return Finding(.recordUnknown, "\(known.name)", "the cloud does not have item \(id)", outcome)
         }
@@ -231,8 +231,8 @@ extension SyncEngine {
             if options.repairs { try settleAnew(id) }
             let isHere = try index.read { try $0.row(id: id) } != nil
             return Finding(
-                .itemMissing, name.map { "\($0)" } ?? "\(id)", "item \(id) is at the cloud and not here",
-                options.repairs ? .repaired(isHere ? "it is here" : "it comes when there is a place") : .found)
+                .itemMissing, name.map { "\($0)" } ?? "\(id)", "item \(id) is at the cloud and missing here",
+                options.repairs ? .repaired(isHere ? "added" : "added when its place is free") : .found)
         }
     }
 
@@ -257,7 +257,7 @@ extension SyncEngine {
             if options.repairs { try place(row) }
             return Finding(
                 .itemStray, "\(row.id)", "it has no place in any folder",
-                options.repairs ? .repaired("put where the cloud has it, or into the top folder") : .found)
+                options.repairs ? .repaired("moved to its place at the cloud, or to the top folder") : .found)
         }
     }
 
@@ -292,7 +292,7 @@ extension SyncEngine {
             guard try index.row(key: row.key) == row else { return nil }
             let name = try subject(row)
             let goesUp = options.repairs ? try index.write(.remote) { try $0.sendOrKeep(row) } : true
-            let how = goesUp ? "what is here of it goes up again" : "an ignore rule keeps it on this device"
+            let how = goesUp ? "the local item is uploaded again" : "an ignore rule excludes it from sync"
             return Finding(
                 .itemUnknown, name, "the cloud has no such item", options.repairs ? .repaired(how) : .found)
         }
@@ -303,14 +303,14 @@ extension SyncEngine {
         if try isChangedWithoutMark(row, known) {
             if options.repairs { try markChanged(row) }
             return Finding(
-                .itemDiffers, name, "it was changed here, and nothing says so",
-                options.repairs ? .repaired("goes up as a new version") : .found)
+                .itemDiffers, name, "it was changed here, and the index does not record that",
+                options.repairs ? .repaired("uploaded as a new version") : .found)
         }
         if options.repairs { try show(known, in: row) }
         return Finding(
-            .itemDiffers, name, "its \(what.joined(separator: ", ")) is not the cloud's",
+            .itemDiffers, name, "its \(what.joined(separator: ", ")) differs from the cloud",
             !options.repairs ? .found : try isAsItsRecord(row.key)
-                ? .repaired("made as the cloud has it") : .unrepaired("set index.db aside and mount again"))
+                ? .repaired("made equal to the cloud") : .unrepaired("set index.db aside and mount again"))
     }
 
     /// Whether the row matches its record. Records that wait to be shown do not count.
