@@ -54,7 +54,7 @@ import UbiquityTestSupport
         try store.open(ContentID(id), writable: false).read(count: 1 << 20, at: 0)
     }
 
-    @Test func whatTheDiskLacksIsWrittenAnew() throws {
+    @Test func contentMissingOnDiskIsRewritten() throws {
         let before = try kept([1: [1, 1, 1], 2: [2, 2, 2], 3: [3], 4: [4]])
         try before.remove(ContentID(1))
         try before.open(ContentID(2), writable: true).truncate(to: 0)
@@ -69,7 +69,7 @@ import UbiquityTestSupport
         #expect(try restart(boot: 3).restored == [])
     }
 
-    @Test func theLastStateStands() throws {
+    @Test func lastKeptStateWins() throws {
         let journal = journal(), store = try store(journal)
         try journal.prepare()
         let file = try store.create(ContentID(1))
@@ -93,7 +93,7 @@ import UbiquityTestSupport
     }
 
     /// It got its place after it was kept: by a mapping that was synced, past the journal.
-    @Test func whatIsNewerOnTheDiskStays() throws {
+    @Test func newerContentOnDiskIsKept() throws {
         let before = try kept([1: [1, 1]])
         let file = try before.open(ContentID(1), writable: true)
         try file.write([5], at: 0)
@@ -104,7 +104,7 @@ import UbiquityTestSupport
     }
 
     /// The same of a page: the rest is what was synced before.
-    @Test(arguments: [0, 4096, 16384] as [Int64]) func whatIsNewerInPartIsLaidOver(_ page: Int64) throws {
+    @Test(arguments: [0, 4096, 16384] as [Int64]) func newerBlocksOnDiskAreKept(_ page: Int64) throws {
         let old = [UInt8](repeating: 1, count: 20_000), new = [UInt8](repeating: 2, count: 3000)
         let before = try kept([1: old])
         let file = try before.open(ContentID(1), writable: true)
@@ -122,7 +122,7 @@ import UbiquityTestSupport
     }
 
     /// The same, of which nothing has a place.
-    @Test func whatHasHolesIsNotNewer() throws {
+    @Test func contentWithHolesIsNotNewer() throws {
         let before = try kept([1: [UInt8](repeating: 1, count: 20_000)])
         let file = try before.open(ContentID(1), writable: true)
         try file.truncate(to: 0)
@@ -133,14 +133,14 @@ import UbiquityTestSupport
         #expect(try bytes(1, store) == [UInt8](repeating: 1, count: 20_000))
     }
 
-    @Test func whatNoItemHasIsNotMade() throws {
+    @Test func unreferencedContentIsNotRestored() throws {
         try kept([1: [1], 2: [2]]).remove(ContentID(1))
         let (restored, store) = try restart { $0.rawValue == 2 }
         #expect(restored == [])
         #expect(try !store.exists(ContentID(1)))
     }
 
-    @Test func whatWasSyncedItselfIsNotBroughtBack() throws {
+    @Test func contentSyncedItselfIsNotRestored() throws {
         let store = try kept([1: [1, 1]])
         let journal = try #require(store.journal), file = try store.open(ContentID(1), writable: true)
         let mark = try #require(journal.mark(of: ContentID(1)))
@@ -205,7 +205,7 @@ import UbiquityTestSupport
         #expect(try restart().restored == [])
     }
 
-    @Test func whatBecomesEmptyIsNotBroughtBack() throws {
+    @Test func truncatedContentIsNotRestored() throws {
         let store = try kept([1: [1], 2: [2]])
         let journal = try #require(store.journal)
         try journal.giveUp(ContentID(1), #require(journal.mark(of: ContentID(1))))
@@ -215,7 +215,7 @@ import UbiquityTestSupport
     }
 
     /// It was emptied, and written and synced itself, before anybody could know that the record counts no more.
-    @Test func whatWasEmptiedAndSyncedKeepsNoOldEnd() throws {
+    @Test func truncatedAndSyncedContentKeepsNoOldEnd() throws {
         let store = try kept([1: [1, 1, 1]])
         let journal = try #require(store.journal), id = ContentID(1)
         let file = try store.open(id, writable: true)
@@ -232,7 +232,7 @@ import UbiquityTestSupport
     }
 
     /// A content that cannot be written keeps none of the others, and nothing that is kept is given up.
-    @Test func whatCannotBeRestoredIsKept() throws {
+    @Test func unrestorableRecordIsKept() throws {
         let before = try kept([1: [1], 2: [2]])
         for id: Int64 in [1, 2] { try before.remove(ContentID(id)) }
         let journal = journal(boot: 2), store = try store(journal)
@@ -261,7 +261,7 @@ import UbiquityTestSupport
     }
 
     /// The index is in the same file: what it says of them may come to the disk with a sync of the journal.
-    @Test func whatTookAPlaceIsOnTheDiskBeforeTheJournal() throws {
+    @Test func replacementIsOnDiskBeforeTheJournal() throws {
         let store = try kept([1: [1, 1, 1]])
         let journal = try #require(store.journal), id = ContentID(1)
         try store.create(ContentID(2)).write([2], at: 0)
@@ -317,7 +317,7 @@ import UbiquityTestSupport
     }
 
     /// Where the kernel tells: what is written and not yet placed, until it is synced.
-    @Test func theKernelTellsWhatHasAPlace() throws {
+    @Test func kernelReportsAllocatedBlocks() throws {
         let file = try FileDescriptor.open(folder("f"), [.readWrite, .create])
         guard try file.sharedFlushes() != nil else { return }
         try file.write([UInt8](repeating: 1, count: 9000), at: 0)

@@ -53,7 +53,7 @@ import UbiquityTestSupport
     }
 
     /// Whose folders take the numbers in turn.
-    @Test func aStoreOfBeforeStaysAsItIs() throws {
+    @Test func oldStoreFormatIsKept() throws {
         let old = try TemporaryFolder()
         for name in ["00", "3f", "ff"] { try FileSystem.makeDirectories(old("content/" + name)) }
         try SmallFile.publish([1], at: old("content/3f/1a3f"))
@@ -150,7 +150,7 @@ import UbiquityTestSupport
     }
 
     /// What a link leads to is somebody else's: it is neither listed nor moved, and nothing is made in it.
-    @Test(arguments: [true, false]) func whatStandsInAFoldersPlaceIsMovedAway(isLink: Bool) throws {
+    @Test(arguments: [true, false]) func fileInPlaceOfFolderIsMovedAside(isLink: Bool) throws {
         let other = try TemporaryFolder(), bucket = folder("content/003")
         for name in ["passwd", "c01"] {
             _ = try FileDescriptor.open(other(name), [.readWrite, .create])
@@ -188,7 +188,7 @@ import UbiquityTestSupport
         #expect(try store.strayFiles().isEmpty)
     }
 
-    @Test func usageCountsWhatIsAllocated() throws {
+    @Test func usageCountsAllocatedBytes() throws {
         try store.create(ContentID(1)).truncate(to: 100 << 20)
         try store.create(ContentID(2)).write(Samples.bytes(1 << 20, seed: 2), at: 0)
         let usage = try store.usage()
@@ -198,7 +198,7 @@ import UbiquityTestSupport
     }
 
     /// Who looks for contents that nobody has must not meet those that are on their way out.
-    @Test func whatIsBeingRemovedIsRetiredTillItIsGone() throws {
+    @Test func contentBeingRemovedCountsAsRetired() throws {
         let ids = (1...3).map { ContentID($0) }
         for id in ids { _ = try store.create(id) }
         store.retire(ids)

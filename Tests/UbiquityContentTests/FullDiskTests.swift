@@ -37,7 +37,7 @@ private final class TinyDisk {
 
     /// With a reserve below zero the disk itself says that it is full; with one above, the check before it does.
     @Test(.enabled(if: TinyDisk.isPossible, "needs the right to mount"), arguments: [Int64.min / 2, 200_000])
-    func aFullDiskLeavesWhatIsHere(_ reserve: Int64) throws {
+    func fullDiskKeepsPresentChunks(_ reserve: Int64) throws {
         let disk = try #require(TinyDisk())
         let path = disk.folder("file")
         let file = try FileDescriptor.open(path, [.readWrite, .create])

@@ -11,7 +11,7 @@ import UbiquityTestSupport
     static let seed: UInt64 = 23
 
     /// Who gives a download up may have waited while another finished it.
-    @Test func whatHasBecomeWholeMeanwhileIsKept() async throws {
+    @Test func abandonKeepsCompletedContent() async throws {
         try await run { world in
             let bytes = world.random.bytes(5000)
             try await world.a.create("f", bytes)
@@ -31,7 +31,7 @@ import UbiquityTestSupport
     }
 
     /// A document that is saved takes over the content of the file that was renamed to its name.
-    @Test func whatAnotherItemHasTakenOverIsKept() async throws {
+    @Test func abandonKeepsContentOfAnotherItem() async throws {
         try await run { world in
             let bytes = world.random.bytes(5000)
             try await world.b.create("document", world.random.bytes(4000))

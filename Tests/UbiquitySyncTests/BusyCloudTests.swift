@@ -31,7 +31,7 @@ import UbiquityTestSupport
     }
 
     /// What it has of one item it cannot read.
-    @Test func whatTheCloudHasOfOneItemHoldsNoOtherUp() async throws {
+    @Test func damagedItemAtCloudDelaysNoOther() async throws {
         try await run { world in
             for _ in 0..<2 { world.a.link.script(.commit, .fail(UbiquityError(.damaged, "unreadable"))) }
             for path in ["damaged", "whole"] { try await world.a.create(path, [1], synced: true) }
@@ -177,7 +177,7 @@ import UbiquityTestSupport
     }
 
     /// It takes no more than a part of what was sent: then that is sent in parts, at once.
-    @Test func whatIsTooLargeIsSentInParts() async throws {
+    @Test func tooLargeUploadIsSplit() async throws {
         try await run { world in
             for _ in 0..<2 { world.a.link.script(.upload, .fail(UbiquityError(.tooLarge, "too large"))) }
             try await world.a.create("f", bytes(3_000_000, 7), synced: true)

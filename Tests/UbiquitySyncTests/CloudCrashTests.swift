@@ -14,7 +14,7 @@ import UbiquityTestSupport
     }
 
     /// Also when it lost the power soon after it was made, with nothing of it on the disk but what it synced.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatItAcknowledgedIsThere(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func acknowledgedCommitIsDurable(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("small", [1, 2])
             try await world.a.create("large", world.random.bytes(300_000))

@@ -8,7 +8,7 @@ import UbiquityWire
 @Suite struct CommitApplierTests {
     private func applied(_ item: RemoteItem) -> ChangeResult { ChangeResult(outcome: .applied, item: item) }
 
-    @Test func whatWasSentIsClean() throws {
+    @Test func sentFieldsAreClean() throws {
         let fixture = try Fixture()
         try fixture.make("folder", .directory)
         try fixture.make("folder/f")
@@ -22,7 +22,7 @@ import UbiquityWire
 
     /// What was set or removed is taken back while it is on its way: that goes up next, whichever comes first, the feed
     /// or the answer.
-    @Test(arguments: [false, true], [false, true]) func anAttributeThatIsTakenBackGoesUp(
+    @Test(arguments: [false, true], [false, true]) func revertedAttributeIsUploaded(
         feedComesFirst: Bool, isNew: Bool
     ) throws {
         let fixture = try Fixture(), names = ["a", "b", "c"].map { Array("user.\($0)".utf8) }
@@ -83,7 +83,7 @@ import UbiquityWire
         #expect(try fixture.paths() == ["folder", "other"] && fixture.dirty().isEmpty)
     }
 
-    @Test func whatChangedMeanwhileStaysDirty() throws {
+    @Test func fieldsChangedMeanwhileStayDirty() throws {
         let fixture = try Fixture()
         try fixture.make("f")
         let rows = try fixture.dirty()
@@ -101,7 +101,7 @@ import UbiquityWire
 
     /// A package's files are said again with it, changed or not; one that is no member any more by now may have got the
     /// content that the cloud had before.
-    @Test func aContentThatCameMeanwhileIsNotTakenForTheOneThatWasSent() throws {
+    @Test func contentDownloadedMeanwhileIsNotTakenForSentOne() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.rename("f", "g")
@@ -175,7 +175,7 @@ import UbiquityWire
     }
 
     /// The feed has brought the item's deletion, which came after the commit, before the commit's answer came.
-    @Test func anAnswerDoesNotBringBackWhatWasDeletedSince() throws {
+    @Test func lateAnswerRestoresNoDeletedItem() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         _ = try fixture.index.setAttributes(ino: fixture.found("f").ino, AttributeChange(mode: 0o700))
@@ -192,7 +192,7 @@ import UbiquityWire
         #expect(try fixture.paths() == [])
     }
 
-    @Test func anItemTheCloudDoesNotKnowGoesUpAsNew() throws {
+    @Test func unknownItemIsUploadedAsNew() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
@@ -203,7 +203,7 @@ import UbiquityWire
     }
 
     /// What the cloud does not know may be the folder, so that goes up too. Mostly it is not.
-    @Test func aFolderThatGoesUpAgainThoughTheCloudHasItStays() throws {
+    @Test func reuploadOfKnownFolderKeepsIt() throws {
         let fixture = try Fixture()
         let known = fixture.folder(1, "a", at: 5)
         try fixture.receive(known)
@@ -218,7 +218,7 @@ import UbiquityWire
         #expect(try fixture.index.read { try $0.remote(id: known.id)?.isDeleted } == false)
     }
 
-    @Test func anItemThatIsOneWithAnotherTakesItsIdentity() throws {
+    @Test func mergedItemTakesIdentity() throws {
         let fixture = try Fixture()
         try fixture.make("a", .directory)
         try fixture.make("a/inner", .directory)
@@ -232,7 +232,7 @@ import UbiquityWire
     }
 
     /// The cloud has renamed a folder onto the name of a new one, and this device has not followed yet.
-    @Test func aFolderThatBecomesOneWithAnotherTakesItsChildren() throws {
+    @Test func mergedFolderTakesChildren() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.make("new", .directory)
@@ -250,7 +250,7 @@ import UbiquityWire
 
     /// Seed 444138435 of the simulator: the new folder was moved into the one that it becomes one with, which the cloud
     /// has renamed; and what has the name here by now is something else.
-    @Test func aFolderThatLiesInTheOneItBecomesOneWithTakesItsPlace() throws {
+    @Test func folderMergedWithItsParentTakesParentsPlace() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.make("new", .directory)
@@ -266,7 +266,7 @@ import UbiquityWire
         #expect(try !fixture.found("old").dirty.contains(.place))
     }
 
-    @Test func anEditOfTheFileThatAnotherBecomesOneWithIsKept() throws {
+    @Test func mergeKeepsEditOfKnownFile() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "old"))
         try fixture.materialize("old")
@@ -282,7 +282,7 @@ import UbiquityWire
         #expect(kept.dirty.isSuperset(of: [.created, .content]))
     }
 
-    @Test func whatLiesInAFolderThatBecomesOneWithAnotherIsSettled() throws {
+    @Test func mergedFolderPlacesWaitingChildren() throws {
         let fixture = try Fixture()
         try fixture.make("a", .directory)
         try fixture.make("a/inner", .directory)
@@ -370,7 +370,7 @@ import UbiquityWire
 
     /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has told of meanwhile;
     /// but what was put in its place since was made from another one, on purpose.
-    @Test(arguments: [false, true]) func whatTheCloudPassesOverIsWhatItWasMadeFrom(isReplaced: Bool) throws {
+    @Test(arguments: [false, true]) func passedOverVersionKeepsItsBase(isReplaced: Bool) throws {
         let fixture = try Fixture()
         let (_, sent) = try sentEdit(fixture)
         let base = try fixture.found("f").version, other = VersionID(high: 9, low: 9)
@@ -391,7 +391,7 @@ import UbiquityWire
     }
 
     /// An edit won against a deletion; the feed's page that has what became of the item later has not come yet.
-    @Test func anAnswerBringsBackWhatItsEditDid() throws {
+    @Test func answerOfEditRestoresDeletedItem() throws {
         let fixture = try Fixture()
         let (known, sent) = try sentEdit(fixture)
         var gone = known

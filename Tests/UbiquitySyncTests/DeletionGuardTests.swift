@@ -26,7 +26,7 @@ import UbiquitySync
         #expect(verdict == expected)
     }
 
-    @Test func whatMayBeTheBeginningOfMoreWaits() {
+    @Test func deletionsWaitWhileBurstMayGoOn() {
         let pending = deletions(6, over: 1)
         #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(1)) == .wait(until: time(2)))
         #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(2)) == .send)
@@ -38,7 +38,7 @@ import UbiquitySync
         #expect(DeletionGuard().verdict(pending: deletions(60, over: 1), items: 40, now: time(0)) == .send)
     }
 
-    @Test func whoeverDeletesWithoutAPauseIsNotWaitedForLongerThanTheWindow() {
+    @Test func burstWithoutPauseWaitsAtMostTheWindow() {
         #expect(DeletionGuard().verdict(pending: deletions(6000, over: 59), items: 90_000, now: time(0.5)) != .send)
         #expect(DeletionGuard().verdict(pending: deletions(6000, over: 61), items: 90_000, now: time(0.5)) == .send)
     }
@@ -53,7 +53,7 @@ import UbiquitySync
         #expect(DeletionGuard().verdict(pending: pending, items: 10, now: time(10)) == .send)
     }
 
-    @Test func whatWasSentCountsForAMinute() {
+    @Test func sentDeletionsCountForAMinute() {
         var guarding = DeletionGuard()
         guarding.noteSent(deletions(50, over: 1), now: time(0))
         let later = (0..<51).map { deletion(1000 + $0, at: 20) }

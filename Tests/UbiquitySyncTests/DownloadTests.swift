@@ -63,7 +63,7 @@ import UbiquitySystem
     }
 
     /// A lane that finds nothing to do does not count as one that works any more.
-    @Test func whoeverComesWhenTheLastLaneEndsStartsAnother() async throws {
+    @Test func readerAtEndOfLastLaneStartsAnother() async throws {
         let download = download()
         for _ in 0..<2 { #expect(download.enterLane(limit: 2)) }
         #expect(!download.enterLane(limit: 2))
@@ -73,7 +73,7 @@ import UbiquitySystem
 
     // MARK: Claiming
 
-    @Test func nothingIsFetchedThatNobodyWants() {
+    @Test func unwantedDownloadFetchesNothing() {
         let download = download()
         #expect(!download.isWanted)
         #expect(download.claimBatch().isEmpty)
@@ -96,7 +96,7 @@ import UbiquitySystem
         #expect(download.claimBatch().count == min(32, SyncLimits.followingFetchBytes / Limits.minimumChunkLength))
     }
 
-    @Test func whatIsHereIsNotFetched() throws {
+    @Test func presentChunksAreNotFetched() throws {
         let download = download()
         try arrive(Array(0..<10) + Array(12..<32))
         download.setBackground()
@@ -145,7 +145,7 @@ import UbiquitySystem
         #expect(!download.isWanted)
     }
 
-    @Test func allReadersAreToldOfAFailure() async throws {
+    @Test func failureEndsAllReaders() async throws {
         let download = download()
         let readers = [await reader(download, 0..<1), await reader(download, 9..<10)]
         let claimed = await nextBatch(download)
@@ -159,7 +159,7 @@ import UbiquitySystem
         #expect(!download.isWanted)
     }
 
-    @Test func whoComesAfterTheChunksDoesNotWait() async throws {
+    @Test func readerOfPresentRangeDoesNotWait() async throws {
         let download = download()
         try arrive([0])
         try await download.wait(for: bytes(0..<1)) {}
@@ -186,7 +186,7 @@ import UbiquitySystem
         #expect(download.hasLanes)
     }
 
-    @Test func whatHasNoRoomOrNoPlaceIsForNothing() {
+    @Test func downloadWithoutSpaceOrRecordIsUseless() {
         #expect(!download().isForNothing)
         #expect(download(isReplacement: true).isForNothing)
         let full = download()

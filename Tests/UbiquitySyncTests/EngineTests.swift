@@ -165,7 +165,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func whatIsToComeHereIsCounted() async throws {
+    @Test func waitingDownloadsAreCounted() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
             try world.b.setPaused(true)
             for number in 0..<5 { try await world.a.create("f\(number)", [1, 2]) }
@@ -210,7 +210,7 @@ import UbiquityTestSupport
     }
 
     /// More than goes in one commit. The folder was changed before, and by each deletion in it.
-    @Test func aLargeFolderGoesWithAllThatWasInIt() async throws {
+    @Test func largeFolderIsDeletedWithContents() async throws {
         try await run(["a", "b"], ["a": .init(allowsMassDelete: true)]) { world in
             for folder in 0..<3 { try world.a.makeFolder("d\(folder)") }
             try await world.settle()
@@ -228,7 +228,7 @@ import UbiquityTestSupport
     }
 
     /// The question was answered.
-    @Test func whatIsDeletedAfterAConfirmationIsAQuestionOfItsOwn() async throws {
+    @Test func deletionAfterConfirmationAsksAgain() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", []) }
@@ -347,7 +347,7 @@ import UbiquityTestSupport
 
     /// The feed told of the own version before the answer would have; then the file was written again, and the device
     /// was killed.
-    @Test(arguments: [false, true]) func whatIsWrittenAfterALostAnswerIsNoConflictWithIt(isNew: Bool) async throws {
+    @Test(arguments: [false, true]) func writeAfterLostAnswerMakesNoConflict(isNew: Bool) async throws {
         try await run { world in
             if !isNew {
                 try await world.a.create("f", [1])
@@ -390,7 +390,7 @@ import UbiquityTestSupport
     }
 
     /// The same about what was made and removed again here: until the next page it would be there once more.
-    @Test func anOldPageDoesNotBringBackWhatWasRemoved() async throws {
+    @Test func oldPageRestoresNoRemovedItem() async throws {
         try await run { world in
             try await world.settle()
             world.a.link.script(.changes, .holdAnswer(.seconds(10)))
@@ -412,7 +412,7 @@ import UbiquityTestSupport
     }
 
     /// The cloud has it, the device has not heard of that: the removal must be told all the same.
-    @Test(arguments: [100, 300_000]) func whatIsRemovedBeforeItsCreationIsConfirmedGoesEverywhere(
+    @Test(arguments: [100, 300_000]) func removalBeforeConfirmedCreationReachesAllDevices(
         size: Int
     ) async throws {
         try await run { world in
@@ -431,7 +431,7 @@ import UbiquityTestSupport
     }
 
     /// The same, where its content becomes another file's, or the file becomes one that stays here.
-    @Test(arguments: ["f", "f.nosync"]) func whatIsMovedBeforeItsCreationIsConfirmedGoesEverywhere(
+    @Test(arguments: ["f", "f.nosync"]) func moveBeforeConfirmedCreationReachesAllDevices(
         new: String
     ) async throws {
         try await run { world in
@@ -450,7 +450,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func whatAWriterWroteBeforeTheKillGoesUp() async throws {
+    @Test func writesBeforeKillAreUploaded() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -508,7 +508,7 @@ import UbiquityTestSupport
     }
 
     /// A program that removes a document and makes it anew, with a moment in between in which the deletion goes up.
-    @Test(arguments: [1, 300_000]) func aDocumentMadeAnewAfterItsDeletionWentUpIsTheSame(size: Int) async throws {
+    @Test(arguments: [1, 300_000]) func recreationAfterUploadedDeletionKeepsIdentity(size: Int) async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in
             let bytes = world.random.bytes(size)
@@ -533,7 +533,7 @@ import UbiquityTestSupport
     }
 
     /// The new folder becomes one with another's, and what was moved into it is deleted at first: its content comes later.
-    @Test func whatComesBackInAFolderThatBecameAnotherIsThere() async throws {
+    @Test func restoredItemInMergedFolderIsPlaced() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -553,7 +553,7 @@ import UbiquityTestSupport
     }
 
     /// The answer was lost with the device that had asked; meanwhile the name is free again.
-    @Test func aCreationThatBecameOneWithAnotherStaysThatWhenItIsRepeated() async throws {
+    @Test func retriedCreateStaysMerged() async throws {
         try await run { world in
             world.a.link.setAway(true)
             try await world.b.create("f", [0])
@@ -572,7 +572,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func twoDocumentsOfOneNameAreBothThere() async throws {
+    @Test func twoDocumentsOfOneNameAreBothKept() async throws {
         try await run { world in
             try world.a.makeFolder("Documents")
             try await world.settle()

@@ -8,7 +8,7 @@ import UbiquityTestSupport
 @Suite struct FoldersAtSpeedTests {
     /// A folder takes the place of a deleted one, whose deletion waits to be decided about, and the folder that it lay
     /// in is moved into it: the cloud, which sees that one lie in itself, undoes what comes alone.
-    @Test(arguments: ["d2", "e"], [true, false]) func aFolderIsMovedIntoWhatLayInIt(taken: String, isFile: Bool) async throws {
+    @Test(arguments: ["d2", "e"], [true, false]) func folderIsMovedIntoItsFormerChild(taken: String, isFile: Bool) async throws {
         try await Worlds.run(seed: 5, Simulation.Options(devices: ["a", "b"])) { world in
             let a = world.a
             try world.makeOthers()

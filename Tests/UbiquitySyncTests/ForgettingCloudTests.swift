@@ -80,7 +80,7 @@ import UbiquityWire
     }
 
     /// The name goes up with the file that it leads to, and not again and again before it.
-    @Test func whatIsForgottenAndEditedComesBackWithItsNewName() async throws {
+    @Test func editedForgottenItemReturnsUnderNewName() async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
             try await world.settle()
@@ -126,7 +126,7 @@ import UbiquityWire
     }
 
     /// Deleted, forgotten, and evicted here: there is nothing that the names made of it meanwhile could lead to.
-    @Test(arguments: [false, true]) func whatIsForgottenAndEvictedIsGone(hasOtherName: Bool) async throws {
+    @Test(arguments: [false, true]) func evictedForgottenItemIsRemoved(hasOtherName: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
             try await world.settle()
@@ -146,7 +146,7 @@ import UbiquityWire
     }
 
     /// The same, and the answer that the cloud knows neither comes before what the feed says of it.
-    @Test func aNameOfWhatIsForgottenAndEvictedIsGoneWithIt() async throws {
+    @Test func evictedForgottenItemLosesItsLinks() async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
             try await world.settle()
@@ -169,7 +169,7 @@ import UbiquityWire
     }
 
     /// The folder is what is forgotten, not what was moved into it meanwhile.
-    @Test(arguments: [false, true]) func whatWasMovedIntoAForgottenFolderStaysWithIt(isEvicted: Bool) async throws {
+    @Test(arguments: [false, true]) func itemMovedIntoForgottenFolderStays(isEvicted: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
             try world.a.makeFolder("d")
@@ -395,7 +395,7 @@ import UbiquityWire
     }
 
     @Test(arguments: [PendingVersionAction.Kind.resolve, .remove])
-    func whatWasDecidedApartHoldsAtAnOlderCopy(kind: PendingVersionAction.Kind) async throws {
+    func separateDecisionHoldsAtOlderCopy(kind: PendingVersionAction.Kind) async throws {
         try await run(["a", "b"]) { world in
             try await decide(kind, world) { $0.id }
             for device in world.devices {
@@ -406,7 +406,7 @@ import UbiquityWire
     }
 
     /// (What `b` has of the file goes up again, too, from no base: that is in conflict with what was restored.)
-    @Test(arguments: [false, true]) func whatWasRestoredApartIsRestoredAtAnOlderCopy(isConflict: Bool) async throws {
+    @Test(arguments: [false, true]) func separateRestorationHoldsAtOlderCopy(isConflict: Bool) async throws {
         try await run(["a", "b"]) { world in
             var lost: VersionID?
             try await decide(.restore, world) { conflict in
@@ -423,7 +423,7 @@ import UbiquityWire
 
     /// A cloud that never had the version, which is gone with the old one: there is nothing to decide about.
     @Test(arguments: [PendingVersionAction.Kind.resolve, .restore])
-    func whatWasDecidedApartIsForgottenAtAnotherCloud(kind: PendingVersionAction.Kind) async throws {
+    func separateDecisionIsForgottenAtAnotherCloud(kind: PendingVersionAction.Kind) async throws {
         try await run(["a", "b"]) { world in
             let conflict = try await makeConflict(world)
             for device in world.devices { device.link.setAway(true) }
@@ -444,7 +444,7 @@ import UbiquityWire
 
     /// One device is told that its folder is forgotten, and, before that arrives, by the feed that another device has
     /// brought it back.
-    @Test func whatCameBackMeanwhileIsNotForgotten() async throws {
+    @Test func itemRestoredMeanwhileIsNotForgotten() async throws {
         try await PackageConflictTests().run { world in
             let (a, b, c) = (world.a, world.b, world.devices[2])
             try a.makeFolder("d")
@@ -474,7 +474,7 @@ import UbiquityWire
 
     /// It says that it lacks nothing, and refuses what it lacks chunks of: nobody asks it without a pause, and people
     /// are told.
-    @Test func aCloudThatLosesWhatItIsSentIsGivenRest() async throws {
+    @Test func cloudThatLosesUploadsIsRetriedLater() async throws {
         try await run { world in
             try await world.a.create("f", [UInt8](repeating: 7, count: 500_000))
             try await world.settle()
@@ -495,7 +495,7 @@ import UbiquityWire
     }
 
     /// Also of what is so small that it goes up in the commit, and though it names what it was never sent.
-    @Test func aCloudThatRefusesWhatItIsSentIsGivenRest() async throws {
+    @Test func cloudThatRefusesUploadsIsRetriedLater() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()

@@ -37,7 +37,7 @@ import UbiquityTestSupport
     }
 
     /// For some seconds, and not at all if nothing may go.
-    @Test(arguments: [(true, 30.0), (false, 0.8)]) func aReaderIsTold(isEvictable: Bool, time: Double) async throws {
+    @Test(arguments: [(true, 30.0), (false, 0.8)]) func readerGetsTheError(isEvictable: Bool, time: Double) async throws {
         try await run { world in
             do {
                 _ = try await read(world, isEvictable: isEvictable, full: .seconds(time))

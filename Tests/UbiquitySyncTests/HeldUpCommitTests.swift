@@ -31,7 +31,7 @@ import UbiquityTestSupport
         try await world.check()
     }
 
-    @Test func doNotBringBackWhatWasDeleted() async throws {
+    @Test func restoreNoDeletedItem() async throws {
         try await run { world in
             try await createLate("f", world)
             try await removeAndWait("f", world)
@@ -40,7 +40,7 @@ import UbiquityTestSupport
 
     /// It died before it heard that its new file was taken, removes that among others, and makes another of that name:
     /// of the deletion, which waits until the burst is over, the new file knows nothing by what the cloud is known to have.
-    @Test func takeNoNameFromWhatIsMadeNext() async throws {
+    @Test func takeNoNameFromTheNextItem() async throws {
         try await run { world in
             for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
             try await world.settle()
@@ -93,7 +93,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func doNotBringBackWhatIsForgotten() async throws {
+    @Test func restoreNoForgottenItem() async throws {
         try await run { world in
             try await createLate("f", world)
             try world.a.remove("f")
@@ -156,7 +156,7 @@ import UbiquityTestSupport
     }
 
     /// The same, while the feed tells only then of the first removal.
-    @Test func doNotBringBackWhatCameBackAndWasRemovedBeforeTheFeedToldOfIt() async throws {
+    @Test func restoreNoItemRemovedAgainBeforeTheFeedReportedIt() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
             try await world.a.create("f", [1])
@@ -180,7 +180,7 @@ import UbiquityTestSupport
     }
 
     /// Saved, removed while that goes up, and made anew once both are done: the new content follows on the saved one.
-    @Test func whatIsMadeAnewAfterItsRemovalFollowsOnWhatWasSavedLast() async throws {
+    @Test func recreationAfterRemovalFollowsLastSave() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
             try await world.a.create("f", [1])
@@ -205,7 +205,7 @@ import UbiquityTestSupport
     }
 
     /// The new folder becomes one with another's, which nobody here has seen under that name when it is removed.
-    @Test func whatIsRemovedBeforeItBecameAnotherTakesNothingWithIt() async throws {
+    @Test func removalBeforeMergeRemovesNothingElse() async throws {
         try await run { world in
             try world.a.makeFolder("c")
             try await world.a.create("c/f", [1])

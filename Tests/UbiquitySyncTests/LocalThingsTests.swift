@@ -8,7 +8,7 @@ import UbiquityTestSupport
     static let seed: UInt64 = 17
 
     /// What is synced stays so under an ignored name, which something local may have elsewhere.
-    @Test func whatIsIgnoredMakesRoomForWhatIsSynced() async throws {
+    @Test func ignoredItemFreesNameForSyncedOne() async throws {
         try await run { world in
             try world.a.makeLink("link", to: "somewhere")
             try await world.b.create("notes~", [1])
@@ -28,7 +28,7 @@ import UbiquityTestSupport
     }
 
     /// A folder that was deleted elsewhere stays for what is local in it; then there is something else of its name.
-    @Test func aFolderThatStaysForLocalThingsMakesRoom() async throws {
+    @Test func lingeringFolderFreesItsName() async throws {
         try await run { world in
             try world.a.makeFolder("f")
             try await world.settle()
@@ -44,7 +44,7 @@ import UbiquityTestSupport
     }
 
     /// Two folders become one, each with something local of the same name.
-    @Test func whatIsLocalStaysWhenTwoFoldersBecomeOne() async throws {
+    @Test func mergeOfFoldersKeepsExcludedItems() async throws {
         try await run { world in
             try world.a.makeFolder("old")
             try await world.a.create("old/notes~", [1])
@@ -64,7 +64,7 @@ import UbiquityTestSupport
 
     /// Seed 3004793 of the simulator: what made room stood at a name that nothing ignores, and something synced was to
     /// come there.
-    @Test func whatMadeRoomKeepsANameThatIsIgnored() async throws {
+    @Test func movedAsideItemKeepsIgnoredName() async throws {
         try await run { world in
             for name in ["e", "f"] { try await world.a.create(name, [1]) }
             try await world.settle()
@@ -79,7 +79,7 @@ import UbiquityTestSupport
     }
 
     /// Made before the rules were known, where another device has something local by them.
-    @Test(arguments: [true, false]) func whatAnIgnoreFileKeepsMakesRoomInTheEnd(isRenamedHere: Bool) async throws {
+    @Test(arguments: [true, false]) func itemExcludedByIgnoreFileFreesNameInTheEnd(isRenamedHere: Bool) async throws {
         try await run { world in
             world.a.link.setAway(true)
             try await world.a.create("x.log", [1])

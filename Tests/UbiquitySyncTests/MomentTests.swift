@@ -48,7 +48,7 @@ import UbiquityWire
     }
 
     /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
-    @Test func whatTheFirstPageLacksMayStandOnALaterOne() async throws {
+    @Test func itemMissingOnFirstPageMayBeOnALaterOne() async throws {
         for seed in UInt64(1)...10 {
             try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
                 try await world.settle()
@@ -68,7 +68,7 @@ import UbiquityWire
     }
 
     /// What was saved a moment ago has not gone up when the next program empties the file and thinks about what to write.
-    @Test(arguments: [1, 300_000]) func whatIsBeingWrittenAnewIsNoContent(length: Int) async throws {
+    @Test(arguments: [1, 300_000]) func truncatedFileBeingRewrittenIsNotUploaded(length: Int) async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", Array(repeating: 1, count: length))
             try await world.settle()
@@ -91,7 +91,7 @@ import UbiquityWire
 
     /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once: the index
     /// may not know yet that the content has come.
-    @Test func whatWasJustReadIsAWholeBackup() async throws {
+    @Test func fileJustReadIsAWholeBackup() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f.txt", [1, 2, 3])
             try await world.settle()
@@ -167,7 +167,7 @@ import UbiquityWire
     }
 
     /// Programs that copy what has changed go by that time.
-    @Test func whatAnotherDeviceDoesIsAChangeHere() async throws {
+    @Test func remoteChangesUpdateChangeTime() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -207,7 +207,7 @@ import UbiquityWire
     }
 
     /// A program has read the beginning and gone: what came takes room, and goes like any other content.
-    @Test func whatCameInPartIsEvicted() async throws {
+    @Test func partialContentIsEvicted() async throws {
         let size = 6_000_000
         try await run(["a", "b"], ["b": .init(cacheLimit: Int64(size) + 10)]) { world in
             for name in ["f", "g"] { try await world.a.create(name, world.random.bytes(size)) }

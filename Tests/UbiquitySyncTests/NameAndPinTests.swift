@@ -64,7 +64,7 @@ import UbiquityTestSupport
     }
 
     /// A further name in it keeps a file as the first one would.
-    @Test func aPinnedFolderKeepsWhatIsLinkedIntoIt() async throws {
+    @Test func pinnedFolderKeepsLinkedFile() async throws {
         try await run { world in
             for folder in ["kept", "moved"] { try world.a.makeFolder(folder) }
             for name in ["here", "there", "moved/from", "else"] { try await world.a.create(name, [1, 2]) }
@@ -103,7 +103,7 @@ import UbiquityTestSupport
     }
 
     /// Whatever comes into it: from another device, by being moved there on either, or made here.
-    @Test func aPinnedFolderKeepsWhatComesIntoIt() async throws {
+    @Test func pinnedFolderKeepsArrivingFile() async throws {
         try await run { world in
             for folder in ["kept", "moved", "moved/d"] { try world.a.makeFolder(folder) }
             for name in ["kept/a", "moved/d/b", "c", "d"] { try await world.a.create(name, [1]) }

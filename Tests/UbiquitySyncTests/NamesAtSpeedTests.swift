@@ -21,7 +21,7 @@ import UbiquityTestSupport
 
     /// The cloud takes a file back that was given up before its content was there with its content only, and keeps no
     /// name of it till then.
-    @Test func aLinkToWhatComesBackWaitsForIt() async throws {
+    @Test func linkWaitsForRestoredTarget() async throws {
         try await Worlds.run(seed: 1, Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             try await world.settle()
             for _ in 0..<4 { world.a.link.script(.upload, .hold(.seconds(20))) }

@@ -305,7 +305,7 @@ import UbiquityTestSupport
 
     /// A device dies when the cloud has taken its state of a package, of which it does not hear, and another goes on from
     /// that. Seeds 9602154 and 9604427 of the simulator: of what it sends again the cloud took only what was new.
-    @Test(arguments: [false, true]) func whatTheCloudTookUnheardIsSentAsAWhole(isNew: Bool) async throws {
+    @Test(arguments: [false, true]) func commitWithLostAnswerIsSentAsAWhole(isNew: Bool) async throws {
         try await run { world in
             let (a, b) = (world.a, world.b)
             if isNew {

@@ -89,7 +89,7 @@ extension PackageConflictTests {
 
     /// It is a document of its own by then, and is worked on there.
     @Test(arguments: [true, false], [false, true])
-    func whatWasMovedOutOfAPackageStaysOutside(aFirst: Bool, isFolder: Bool) async throws {
+    func itemMovedOutOfPackageStaysOutside(aFirst: Bool, isFolder: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.a.makeFolder("Docs")
@@ -147,7 +147,7 @@ extension PackageConflictTests {
         }
     }
 
-    @Test func whatHasAnotherNameOutsideStaysThereWhenThePackageGivesWay() async throws {
+    @Test func itemLinkedOutsideStaysWhenPackageLoses() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try await apart(world, aFirst: false) {
@@ -295,7 +295,7 @@ extension PackageConflictTests {
     }
 
     /// What was saved in a package is no version before it is at the cloud; a state that replaces it would lose it.
-    @Test(arguments: [false, true]) func aStateDoesNotReplaceWhatIsNotAtTheCloud(isNew: Bool) throws {
+    @Test(arguments: [false, true]) func stateReplacesNoItemMissingAtCloud(isNew: Bool) throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d.rtfd"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.materialize("d.rtfd/f")

@@ -57,7 +57,7 @@ import UbiquityTestSupport
     }
 
     /// One of them shows at once and takes the name of the other, of which the rest is held until a content has come.
-    @Test(arguments: ["p.rtfd/s", "r.rtfd/m"]) func ofTwoThatExchangeNamesAllIsShown(edited: String) async throws {
+    @Test(arguments: ["p.rtfd/s", "r.rtfd/m"]) func exchangedNamesAreBothShown(edited: String) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             world.b.link.setAway(true)
@@ -133,7 +133,7 @@ import UbiquityTestSupport
     /// One device has changed a package and put it into another; the other device's later states of both say where it
     /// lies, which the one commit says once.
     /// What was moved out is a document of its own, and an edit of it wins over a deletion in the package elsewhere.
-    @Test(arguments: [true, false]) func whatWasMovedOutAndEditedIsNotDeleted(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func itemMovedOutAndEditedIsNotDeleted(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try await PackageConflictTests().apart(world, aFirst: aFirst) {
@@ -190,7 +190,7 @@ import UbiquityTestSupport
     /// Renamed or moved elsewhere, deleted after that, and edited by who has heard of neither: it comes back where it
     /// was put.
     @Test(arguments: ["q.rtfd", "out/p.rtfd"], [false, true])
-    func whatComesBackKeepsTheNameOfAThirdDevice(place: String, hasNew: Bool) async throws {
+    func restoredPackageKeepsNameOfThirdDevice(place: String, hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -213,7 +213,7 @@ import UbiquityTestSupport
     }
 
     /// The folder that it was moved to is gone too: it is where it is here.
-    @Test func whatComesBackDoesNotNeedAFolderThatIsGone() async throws {
+    @Test func restoredPackageNeedsNoDeletedFolder() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -230,7 +230,7 @@ import UbiquityTestSupport
 
     /// A file of the package was given a name outside of it and changed by that, and the other device's later state is
     /// without the file: it stays by its other name, with what was written.
-    @Test(arguments: [true, false]) func whatHasAnotherNameOutsideKeepsItsEdit(isOld: Bool) async throws {
+    @Test(arguments: [true, false]) func itemLinkedOutsideKeepsItsEdit(isOld: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             if isOld {
@@ -277,7 +277,7 @@ import UbiquityTestSupport
 
     /// Of a package that met another state something does not go, however often that is tried. The rest is not kept back
     /// for that.
-    @Test func whatCannotBeDecidedAboutGoesFileByFile() async throws {
+    @Test func undecidablePackageIsUploadedFileByFile() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try await PackageConflictTests().apart(world, aFirst: true) {
@@ -305,7 +305,7 @@ import UbiquityTestSupport
     }
 
     /// What is moved on and on connects many packages.
-    @Test func aChainOfPackagesGoesUpTogether() async throws {
+    @Test func chainOfPackagesIsUploadedTogether() async throws {
         try await PackageConflictTests().run { world in
             let count = 12
             for number in 0..<count {

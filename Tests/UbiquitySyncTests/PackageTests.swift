@@ -62,7 +62,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func onlyWhatChangedTravels() async throws {
+    @Test func onlyChangedMembersAreUploaded() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.band")
             for number in 0..<5 { try await a.create("d.band/\(number)", world.random.bytes(80_000)) }
@@ -151,7 +151,7 @@ import UbiquityTestSupport
     }
 
     /// The download loop looks after packages just when a lane has exchanged one's contents.
-    @Test func whatAPackageHasJustExchangedIsNotTakenForUnneeded() async throws {
+    @Test func exchangedContentIsNotDroppedAsUnneeded() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.rtfd")
             for name in ["1", "2"] { try await a.create("d.rtfd/" + name, world.random.bytes(1000)) }

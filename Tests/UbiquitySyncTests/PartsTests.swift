@@ -82,7 +82,7 @@ import UbiquityTestSupport
 
     // MARK: Broadcast
 
-    @Test func everyWaiterIsTold() throws {
+    @Test func everyWaiterIsNotified() throws {
         try run { world in
             let broadcast = Broadcast()
             let generation = broadcast.generation
@@ -119,7 +119,7 @@ import UbiquityTestSupport
     }
 
     /// Two programs on two devices change what the other one has changed, each slowly enough by itself.
-    @Test func whatTwoChangeInTurnsIsSlowedDownSooner() {
+    @Test func itemChangedInTurnsIsThrottledSooner() {
         let time = ManualTime()
         let throttle = Throttle(timekeeper: time)
         let key = ItemKey(5), other = ItemKey(6)

@@ -50,7 +50,7 @@ import UbiquityWire
         #expect(try ids(fixture.plan(rows, prepared: fixture.prepared(rows))) == [file.id, link.id])
     }
 
-    @Test func whoHadTheNameComesAlong() throws {
+    @Test func formerOwnerOfNameIsSentAlong() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
         try fixture.rename("a", "c")
@@ -59,7 +59,7 @@ import UbiquityWire
         #expect(try Set(ids(fixture.plan([second]))) == [Fixture.id(1), Fixture.id(2)])
     }
 
-    @Test func whoHadTheNameAndWasDeletedComesAlong() throws {
+    @Test func deletedOwnerOfNameIsSentAlong() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         try fixture.remove("a")
@@ -70,7 +70,7 @@ import UbiquityWire
     }
 
     /// The folder was changed by the deletions in it, and stood among the rows when it was not deleted yet.
-    @Test func whatWasDeletedLaterThanIsDecidedWaits() throws {
+    @Test func deletionAfterTheLimitWaits() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.remove("a/f")
@@ -106,7 +106,7 @@ import UbiquityWire
     }
 
     /// Else the cloud has two of one name, and gives the new one another.
-    @Test func whoWaitsForANameWaitsAlsoWhenItsOwnerHasToWait() throws {
+    @Test func itemWaitsForNameWhileItsOwnerWaits() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
         try fixture.remove("b")
@@ -122,7 +122,7 @@ import UbiquityWire
     }
 
     /// One of two that exchange their names may have to wait for something else than the other.
-    @Test(arguments: [["b", "a"], ["a", "b"]]) func ofACircleAllGoOrNone(order: [String]) throws {
+    @Test(arguments: [["b", "a"], ["a", "b"]]) func cycleIsSentAsAWholeOrNotAtAll(order: [String]) throws {
         let fixture = try Fixture()
         var link = fixture.file(3, "h")
         (link.kind, link.content, link.linkTarget) = (.hardLink, nil, Fixture.id(1).bytes)
@@ -146,7 +146,7 @@ import UbiquityWire
     }
 
     /// Else the cloud knows of no such folder, and the same is sent again, for ever.
-    @Test func whatLiesInAFolderThatWaitsWaitsToo() throws {
+    @Test func itemInWaitingFolderWaitsToo() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         try fixture.remove("a")
@@ -223,7 +223,7 @@ import UbiquityWire
         #expect(change.baseRevision == Revision(7))
     }
 
-    @Test func whatTheCloudNeverHadIsForgotten() throws {
+    @Test func deletionUnknownToCloudIsForgotten() throws {
         let fixture = try Fixture()
         try fixture.make("f")
         try fixture.remove("f")
@@ -233,7 +233,7 @@ import UbiquityWire
     }
 
     /// Its creation was sent and the answer is not known: the cloud may have it.
-    @Test func whatTheCloudMayHaveIsDeletedThere() throws {
+    @Test func deletionPossiblyKnownToCloudIsSent() throws {
         let fixture = try Fixture()
         let row = try fixture.make("f")
         try fixture.index.write(.remote) { transaction in
@@ -266,7 +266,7 @@ import UbiquityWire
         #expect(try fixture.plan(fixture.dirty()).group.isEmpty)
     }
 
-    @Test func theTimesOfAContentGoUpWithIt() throws {
+    @Test func timesAreUploadedWithTheirContent() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.materialize("f")
@@ -311,7 +311,7 @@ import UbiquityWire
         #expect(sent.place == nil)
     }
 
-    @Test func whatWasTakenBackIsCleanWithoutAWord() throws {
+    @Test func revertedChangeIsCleanWithoutCommit() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         let ino = try fixture.found("f").ino

@@ -13,7 +13,7 @@ import UbiquityTestSupport
     }
 
     /// Seed 6901220 of the simulator: removed and made anew by one program, and lost before that had written anything.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasMadeAnewAndLostIsNotWaitedFor(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func recreatedAndLostItemIsNotWaitedFor(seed: UInt64) async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: seed, options) { world in
             try await world.a.create("f", [1], synced: true)
@@ -71,7 +71,7 @@ import UbiquityTestSupport
     }
 
     /// What was synced after it took the place is the file's, whatever is done to it later without a sync.
-    @Test(arguments: 1...32 as ClosedRange<UInt64>) func whatWasReplacedDoesNotComeBackAfterASync(
+    @Test(arguments: 1...32 as ClosedRange<UInt64>) func replacedContentIsNotRestoredAfterSync(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -86,7 +86,7 @@ import UbiquityTestSupport
     }
 
     /// Of the second and third fsync the index on the disk says nothing.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasSyncedAgainAndAgainWhileItWasOpenIsThere(
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func contentSyncedRepeatedlyWhileOpenSurvives(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -98,7 +98,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasEvictedIsNotMissed(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func evictedContentIsNotReportedLost(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f", [1, 2], synced: true)
             try await world.settle()
@@ -110,7 +110,7 @@ import UbiquityTestSupport
     }
 
     /// The content was the cloud's under another name, which the index on the disk may still say.
-    @Test(arguments: 1...24 as ClosedRange<UInt64>, ["f.nosync", "g"]) func whatIsWrittenUnderANewNameIsNotTakenForTheCloud(
+    @Test(arguments: 1...24 as ClosedRange<UInt64>, ["f.nosync", "g"]) func writeUnderNewNameIsNotTakenForTheCloudsVersion(
         seed: UInt64, new: String
     ) async throws {
         try await run(seed) { world in
@@ -150,7 +150,7 @@ import UbiquityTestSupport
 
     /// What no item has goes at the next start, if the last run did not come to its end. After one that did it goes a
     /// little later: among a million contents to look for it is most of what a start takes.
-    @Test func whatNobodyHasIsLookedForAfterACrash() async throws {
+    @Test func unreferencedContentsAreRemovedAfterCrash() async throws {
         try await run(1) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -186,7 +186,7 @@ import UbiquityTestSupport
     }
 
     /// The index has the file, the disk has not: another file's sync brought the index there.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatNeverReachedTheDiskDoesNotHoldUpTheRest(
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func lostContentDelaysNoOther(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -221,7 +221,7 @@ import UbiquityTestSupport
     }
 
     /// Everybody was told of a file, and nobody has its content any more.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoes(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeleted(seed: UInt64) async throws {
         try await run(seed) { world in
             world.a.link.script(.upload, .vanishBefore { world.a.crash(powerLoss: true) })
             try await world.a.create("f", world.random.bytes(300_000))
@@ -234,7 +234,7 @@ import UbiquityTestSupport
     }
 
     /// Another device made a file of the same name, which lost against the one whose content is lost.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatLostAgainstWhatWasLostStands(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func losingFileRemainsAfterWinnersContentIsLost(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("e", [1])
             try await world.settle()
@@ -257,7 +257,7 @@ import UbiquityTestSupport
     }
 
     /// The announcement was on its way longer than the device was without power.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoesAlsoIfThatComesLate(
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeletedAfterLateFeed(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -278,7 +278,7 @@ import UbiquityTestSupport
     }
 
     /// The device has forgotten, too, that the name was free: the record of what is lost has to wait for it.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoesAlsoWhereItHasToWait(
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeletedAfterWaitingForPlace(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -300,7 +300,7 @@ import UbiquityTestSupport
 
     /// A file that was downloaded a moment ago is being written when the power goes: its content may not be on the disk
     /// at all.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasBeingWrittenIsWhatTheCloudHas(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func interruptedWriteFallsBackToCloudsVersion(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.b.create("f", [1, 2])
             try await world.settle()
@@ -319,7 +319,7 @@ import UbiquityTestSupport
     }
 
     /// The index has a file that is kept local, the disk has its content or not. Then it comes into sync.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func aLocalFileIsWhatIsLeftOfIt(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func includedFileHasItsRemainingBytes(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f~", world.random.bytes(50))
             try world.a.syncFolder()
@@ -331,7 +331,7 @@ import UbiquityTestSupport
     }
 
     /// It came into sync and went up, and the device has lost that: it is local again, and the cloud has the other.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>, [false, true]) func aLocalFileThatWentUpIsLocalAgain(
+    @Test(arguments: 1...8 as ClosedRange<UInt64>, [false, true]) func includedFileIsExcludedAgainAfterPowerLoss(
         seed: UInt64, isDeletedThere: Bool
     ) async throws {
         try await run(seed) { world in
@@ -352,7 +352,7 @@ import UbiquityTestSupport
     }
 
     /// What was made in it since has the folder's identity at the cloud, and must not get into the local one.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func aLocalFolderThatWentUpIsLocalAgain(seed: UInt64) async throws {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func includedFolderIsExcludedAgainAfterPowerLoss(seed: UInt64) async throws {
         try await run(seed) { world in
             // A device's first commit brings the index to the disk.
             try await world.a.create("e", [1])

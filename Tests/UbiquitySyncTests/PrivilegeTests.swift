@@ -81,7 +81,7 @@ import UbiquityWire
         #expect(try modes(fixture) == [0o711, 0o6711])
     }
 
-    @Test func aFolderKeptLocalAdoptsNoSetGroupID() throws {
+    @Test func excludedFolderAdoptsNoSetGroupID() throws {
         let fixture = try Fixture()
         let row = try fixture.make("d", .directory)
         try fixture.index.write(.remote) { transaction in

@@ -35,7 +35,7 @@ import UbiquityTestSupport
         #expect(open(stride(from: 0, to: 100, by: 30), &order) == [0, 0, 0, 0])
     }
 
-    @Test func whoTakesTimeIsNotRunAheadOf() {
+    @Test func slowReaderGetsNoReadAhead() {
         var order = ReadingOrder()
         for number in 0..<10 {
             let wanted = order.opened(
@@ -82,7 +82,7 @@ import UbiquityTestSupport
     }
 
     /// One who opens some files has these, and no others.
-    @Test func whatIsNotReadInOrderStaysAway() async throws {
+    @Test func readsOutOfOrderGetNoReadAhead() async throws {
         try await run { world in
             for number in 0..<40 { try await world.a.create("f\(100 + number)", [UInt8(number)]) }
             try await world.settle()

@@ -26,7 +26,7 @@ import UbiquityTestSupport
 
     /// A file of two names is replaced at one of them; the other may be the backup that the program has just made.
     @Test(arguments: 1...16 as ClosedRange<UInt64>, [("f", 0), ("f", 30), ("g", 0)])
-    func ofAFileOfTwoNames(seed: UInt64, how: (name: String, age: Double)) async throws {
+    func fileOfTwoNames(seed: UInt64, how: (name: String, age: Double)) async throws {
         try await run(seed) { world in
             world.a.link.setAway(true)
             try await world.a.create("f", [1, 2], synced: true)

@@ -27,7 +27,7 @@ import UbiquityTestSupport
     }
 
     /// No record of the cloud's has its times, as with other folders.
-    @Test func theTopFolderIsChangedByWhatComesGoesAndMovesInIt() throws {
+    @Test func topFolderChangesWithItsChildren() throws {
         let fixture = try Fixture()
         func times(after change: () throws -> Void) throws -> [Bool] {
             let before = try #require(try fixture.index.row(key: .root))
@@ -77,7 +77,7 @@ import UbiquityTestSupport
     /// Seeds 130022794 and 160033647 of the simulator: the package's other state stands, and the cloud waits for a
     /// content of it that is here only, or for one that was changed before it was sent.
     @Test(arguments: [(false, false), (true, false), (false, true)])
-    func aContentThatTheCloudWaitsForDoesNotGiveWay(isUnheard: Bool, isChanged: Bool) throws {
+    func contentAwaitedByCloudIsKept(isUnheard: Bool, isChanged: Bool) throws {
         let fixture = try Fixture()
         let package = fixture.folder(1, "d.rtfd")
         var file = fixture.file(2, "f", in: package.id)
@@ -212,7 +212,7 @@ import UbiquityTestSupport
         return item
     }
 
-    @Test func aDeletedFolderStaysForWhatIsKeptLocal() throws {
+    @Test func deletedFolderStaysForExcludedItems() throws {
         let fixture = try Fixture()
         let outer = fixture.folder(1, "outer"), inner = fixture.folder(2, "inner", in: Fixture.id(1))
         try fixture.receive(outer, inner, fixture.file(3, "f", in: Fixture.id(2)))
@@ -230,7 +230,7 @@ import UbiquityTestSupport
         try fixture.check()
     }
 
-    @Test func aFolderThatComesAgainTakesInWhatIsKeptLocal() throws {
+    @Test func recreatedFolderTakesInExcludedItems() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "folder"))
         try fixture.make("folder/a~")

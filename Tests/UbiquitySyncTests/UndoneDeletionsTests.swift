@@ -42,7 +42,7 @@ import UbiquityTestSupport
     }
 
     /// What was made anew waits for the names; there is more of it than goes up at a time, and other changes come after.
-    @Test func whatComesAfterWhatWaitsGoesUp() async throws {
+    @Test func changesBehindWaitingOnesAreUploaded() async throws {
         let count = SyncLimits.changesPerCommit + 100
         try await run { world in
             try world.a.makeFolder("d")
@@ -111,7 +111,7 @@ import UbiquityTestSupport
     }
 
     /// There are many more files on this device, and the cloud has none of them.
-    @Test func whatIsIgnoredIsNoItemOfTheContainer() async throws {
+    @Test func ignoredFileIsNoItemOfTheContainer() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try world.a.makeFolder("x.nosync")

@@ -36,7 +36,7 @@ import UbiquityWire
     }
 
     /// Whatever the line can take, what stands between does not.
-    @Test func whatIsRefusedIsNotTriedAgain() {
+    @Test func refusedSizeIsNotTriedAgain() {
         var pace = UploadPace()
         for _ in 0..<5 { pace.took(.milliseconds(10), for: pace.bytes) }
         let refused = pace.bytes
@@ -93,7 +93,7 @@ import UbiquityWire
     }
 
     /// Only what somebody waits for, and only once.
-    @Test func whatSomebodyWaitsForRestsNoLonger() async throws {
+    @Test func waitEndsThrottleOfItem() async throws {
         try await run { world in
             for name in ["f", "g"] { try await world.a.create(name, [0]) }
             try await world.settle()

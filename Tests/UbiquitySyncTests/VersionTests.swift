@@ -196,7 +196,7 @@ import UbiquityWire
         }
     }
 
-    @Test func whoReadsAVersionAtTheSameTimeSharesItsDownload() async throws {
+    @Test func concurrentReadersOfVersionShareItsDownload() async throws {
         try await run { world in
             let (lost, _) = try await makeConflict(world, size: 2_000_000)
             let found = try #require(try conflicts(world.b).first)
@@ -273,7 +273,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aDeletedFolderComesBackWithWhatWentAlong() async throws {
+    @Test func deletedFolderIsRestoredWithItsItems() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try world.a.makeFolder("d/e")
@@ -327,7 +327,7 @@ import UbiquityWire
 
     /// On a bad line other changes of the device may get there first more than once.
     @Test(arguments: [1, 3, 100])
-    func whatIsBroughtBackIsSentAgainIfOvertaken(times: Int) async throws {
+    func overtakenRestorationIsSentAgain(times: Int) async throws {
         try await run { world in
             try await world.a.create("f", [7])
             try await world.settle()
@@ -373,7 +373,7 @@ import UbiquityWire
     }
 
     /// An edit elsewhere brought the folder back, and the file; the rest of what was deleted with it comes at a word.
-    @Test func whatIsLeftOfADeletedFolderComesBackAtOnce() async throws {
+    @Test func remainingItemsOfDeletedFolderAreRestoredAtOnce() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try world.a.makeFolder("d/e")

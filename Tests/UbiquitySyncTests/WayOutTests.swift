@@ -38,7 +38,7 @@ import UbiquitySync
         #expect(try ids(fixture.plan([folder])) == [id(1), id(2), id(3)])
     }
 
-    @Test func theFolderIsNewAndAtTheCloudAllTheSame() throws {
+    @Test func folderIsNewButAtTheCloud() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "h"), fixture.folder(3, "e"))
         let new = try fixture.make("f", .directory)
@@ -53,7 +53,7 @@ import UbiquitySync
         #expect(try ids(fixture.plan([folder])) == [new.id, id(1), id(3)])
     }
 
-    @Test func whatLiesBetweenIsNewAndAtTheCloudAllTheSame() throws {
+    @Test func folderBetweenIsNewButAtTheCloud() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "f"), fixture.folder(2, "p"), fixture.folder(3, "e"))
         let new = try fixture.make("f/g", .directory)

@@ -38,7 +38,7 @@ import UbiquityWire
         #expect(WireFailure(status: failure.status, body: body, as: .protobuf).thrown as? PackageConflict == conflict)
     }
 
-    @Test func aBodyThatSaysNothingIsNotTheClouds() {
+    @Test func unreadableBodyIsNotFromTheCloud() {
         let page = Array("<html>Log in to the hotel".utf8)
         // A proxy that wants to know who passes is not the cloud, which says itself that it does not know the token.
         #expect(WireFailure(status: 401, body: [], as: nil).error.code == .offline)

@@ -30,7 +30,7 @@ import UbiquityWire
         ])
     }
 
-    @Test func itIsReadAsItWasWritten() throws {
+    @Test func treeSurvivesRoundTrip() throws {
         let tree = try tree(), head = try tree.head()
         let length = try PackageTree.listLength(Array(head.prefix(PackageTree.headLength)))
         #expect(head.count == PackageTree.headLength + length)
@@ -42,7 +42,7 @@ import UbiquityWire
         #expect(try PackageTree(tree.members.reversed()).head() == head)
     }
 
-    @Test func whatLacksChunksOrFoldersIsRefused() throws {
+    @Test func treeWithoutChunksOrFoldersIsRefused() throws {
         let tree = try tree(), head = try tree.head(), list = Array(head.dropFirst(PackageTree.headLength))
         let first = [try chunk(9, head.count)]
         #expect(throws: UbiquityError.self) { try PackageTree(list: list, first + tree.manifest.dropLast()) }

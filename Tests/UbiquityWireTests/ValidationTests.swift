@@ -141,14 +141,14 @@ import UbiquityWire
     }
 
     /// A newer version may make items that this one has never heard of: it goes on with all others.
-    @Test func anUnknownKindIsPassedOverInTheFeed() throws {
+    @Test func unknownKindIsSkippedInTheFeed() throws {
         let page = try WireCodec.decode(
             ChangePage.self, from: item(kind: 9, tag: 0x0A) + item(kind: 2, tag: 0x0A), as: .protobuf)
         #expect(page.items.map(\.kind) == [.directory])
     }
 
     /// Not in the answer to what this device has sent.
-    @Test func anUnknownKindIsRefusedWithWords() {
+    @Test func unknownKindIsRefusedWithReason() {
         // CommitResponse { results: { outcome: applied, item } }
         let result: [UInt8] = [0x08, 1] + item(kind: 9, tag: 0x1A)
         let error = #expect(throws: UbiquityError.self) {
