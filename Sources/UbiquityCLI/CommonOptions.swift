@@ -79,7 +79,7 @@ extension StateOptions {
         let device = try resolved()
         for mount in try MountFinder.table().containers where Self.isState(mount.source, of: device) {
             let place = String(decoding: mount.mountPoint, as: UTF8.self)
-            Output.message("\(place) goes on with the account it was mounted with; unmount it and mount it again")
+            Output.message("\(place) keeps the account it was mounted with; unmount it and mount it again")
         }
     }
 

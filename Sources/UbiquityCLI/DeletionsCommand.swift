@@ -26,7 +26,7 @@ struct DeletionsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "undo", abstract: "Undo the deletions: the items return as placeholders.")
         @OptionGroup var place: Place
-        func run() async throws { try await place.decide(.undo, "items brought back") }
+        func run() async throws { try await place.decide(.undo, "items restored") }
     }
 
     struct Place: ParsableArguments {

@@ -75,6 +75,6 @@ struct DoctorCommand: AsyncParsableCommand {
             Output.count(report.contents, "content"), Output.count(report.items, "item") + " of the cloud",
             Output.count(report.chunks, "chunk"),
         ]
-        return "\(found); looked at \(looked.joined(separator: ", "))"
+        return "\(found); checked \(looked.joined(separator: ", "))"
     }
 }

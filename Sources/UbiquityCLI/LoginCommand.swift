@@ -33,8 +33,8 @@ struct LoginCommand: AsyncParsableCommand {
         // A malformed address fails in `run`.
         guard !insecure, (try? SignIn.isExposed(url: url)) == true else { return }
         throw ValidationError(
-            "\(Output.shown(url)) has no TLS: everybody on the way could read the token and all contents. Use "
-                + "https://, or --insecure in a network where that does no harm")
+            "\(Output.shown(url)) has no TLS: anyone on the network could read the token and all contents. Use "
+                + "https://, or --insecure in a trusted network")
     }
 
     func run() async throws {

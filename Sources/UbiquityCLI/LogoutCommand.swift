@@ -10,10 +10,10 @@ struct LogoutCommand: AsyncParsableCommand {
 
     func run() async throws {
         guard try SignIn.remove(deviceFolder: state.resolved()) else {
-            return Output.message("this device was signed in nowhere")
+            return Output.message("this device was not signed in")
         }
         Output.message(
-            "signed out; what was uploaded is safe at the cloud, and what waits to be is kept here for the next login")
+            "signed out; uploaded changes are in the cloud, pending ones are kept here for the next login")
         Output.message("the next mount uses \(try AccountNotice(deviceFolder: state.resolved()).text)")
         try state.tellOfMounts()
     }

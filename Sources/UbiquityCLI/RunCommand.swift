@@ -19,7 +19,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func validate() throws {
         if command.isEmpty { throw ValidationError("name a command after --") }
-        if !noMaterialize { throw ValidationError("say --no-materialize: there is nothing else to run a command with") }
+        if !noMaterialize { throw ValidationError("--no-materialize is required: there is no other mode") }
     }
 
     func run() async throws {

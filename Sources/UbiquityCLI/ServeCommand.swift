@@ -78,8 +78,8 @@ struct ServeCommand: AsyncParsableCommand {
         }
         guard !isExposed || tlsCertificate != nil || insecure else {
             throw ValidationError(
-                "--listen beyond this machine without TLS: everybody on the way could read tokens and contents. Give "
-                    + "--tls-certificate and --tls-key, or --insecure in a network where that does no harm")
+                "--listen beyond this machine without TLS: anyone on the network could read tokens and contents. Give "
+                    + "--tls-certificate and --tls-key, or --insecure in a trusted network")
         }
     }
 

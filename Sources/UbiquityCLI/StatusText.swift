@@ -47,7 +47,7 @@ enum StatusText {
 
     private static func of(_ conflicts: ConflictTotal, _ paths: ShownPaths) -> [String] {
         let versions = "\(Output.count(conflicts.versions, "version")), \(ByteSize.text(conflicts.bytes))"
-        let what = "\(Output.count(conflicts.items, "item")), \(versions) kept until somebody decides"
+        let what = "\(Output.count(conflicts.items, "item")), \(versions) kept until you decide"
         let more = conflicts.items - conflicts.paths.count
         let text = TerminalStyle.coloured("\(what): 'ubiquity versions PATH', '… resolve PATH'", .yellow)
         return [field("in conflict", text)]
@@ -103,10 +103,10 @@ enum StatusText {
     private static func word(_ reason: PendingItem.Reason) -> String {
         switch reason {
         case .waiting: "waiting"
-        case .transferring: "on its way"
+        case .transferring: "transferring"
         case .retrying: "retrying"
-        case .quota: "no room in the account"
-        case .throttled: "slowed down, it changes too often"
+        case .quota: "no space in the account"
+        case .throttled: "throttled, it changes too often"
         }
     }
 

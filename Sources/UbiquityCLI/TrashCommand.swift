@@ -40,7 +40,7 @@ struct TrashCommand: AsyncParsableCommand {
             for item in report.items {
                 if output.asJSON { try Output.json(item) } else { Output.line(Self.text(of: item, paths)) }
             }
-            if report.hasMore { Output.message("there is more; --limit lists it") }
+            if report.hasMore { Output.message("there are more items; --limit lists them") }
         }
 
         private static func text(of item: TrashEntry, _ paths: ShownPaths) -> String {

@@ -65,7 +65,7 @@ struct UnmountCommand: AsyncParsableCommand {
                     let report = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
                     guard report.done else {
                         progress.clear()
-                        report.tell("not unmounted, since not all is uploaded", paths)
+                        report.tell("not unmounted, because changes are not uploaded", paths)
                         throw ExitCode(ExitStatus.failed)
                     }
                     progress.update("unmounting …")
@@ -80,7 +80,7 @@ struct UnmountCommand: AsyncParsableCommand {
         try describing("unmount", at: mountPoint) { () throws(Errno) in
             try Unmounting.unmount(location.mountPoint, lazy: true)
         }
-        Output.message("\(why); what it had not uploaded is kept and goes up with the next mount")
+        Output.message("\(why); changes not uploaded are kept and uploaded by the next mount")
         // Whether everything was uploaded is unknown.
         if waitUploaded { throw ExitCode(ExitStatus.failed) }
     }
@@ -88,7 +88,7 @@ struct UnmountCommand: AsyncParsableCommand {
     private func show(_ report: StopReport) throws {
         if output.asJSON { try Output.json(report) }
         guard report.notUploaded.items > 0 else { return }
-        let next = report.held ?? "goes up with the next mount"
+        let next = report.held ?? "the next mount uploads them"
         Output.message("not uploaded yet: \(Output.total(report.notUploaded)); kept here: \(next)")
         Output.messages(report.pending.map { "  \(Output.shown($0.path))" })
     }
@@ -98,7 +98,7 @@ struct UnmountCommand: AsyncParsableCommand {
         let end = ContinuousClock.now + .seconds(Self.endLimit)
         while try ProcessLock.holder(of: Path.join(stateFolder, "lock")) != nil {
             guard ContinuousClock.now < end else {
-                throw UbiquityError(.timedOut, "unmounted, but the daemon is still at work", at: stateFolder)
+                throw UbiquityError(.timedOut, "unmounted, but the daemon is still running", at: stateFolder)
             }
             try await Sleepers.shared.sleep(for: .milliseconds(5))
         }

@@ -109,10 +109,10 @@ struct RestoreCommand: AsyncParsableCommand {
 extension VersionAwaits {
     fileprivate var message: String {
         switch self {
-        case .cloud: "it is not there yet: it comes when the cloud has answered"
-        case .content: "it is not there yet: its content is on its way"
-        case .writer: "it is not there yet: it comes when the program that has the file open for writing closes it"
-        case .laterEdit: "the file was changed again after that, and shows the later change"
+        case .cloud: "not shown yet: waiting for the cloud"
+        case .content: "not shown yet: its content is being downloaded"
+        case .writer: "not shown yet: waiting until the program that writes to the file closes it"
+        case .laterEdit: "the file was changed again since, and shows the later change"
         }
     }
 }
@@ -125,7 +125,7 @@ extension PathResolver.Location {
     func sameMount(_ other: String) throws -> String {
         let location = try MountFinder.locate(other)
         guard location.stateFolder == stateFolder else {
-            throw UbiquityError(.crossesContainers, "that is in another mount", at: other)
+            throw UbiquityError(.crossesContainers, "the path is in another mount", at: other)
         }
         return location.path
     }

@@ -35,7 +35,7 @@ final class AddressLimit: Sendable {
         }
         if isFirst {
             logger.warning(
-                "an address has as many connections as it may; more are closed",
+                "an address has reached its connection limit; further connections are closed",
                 metadata: ["address": "\(text)", "limit": "\(limit)"])
         }
         if isAdmitted { channel.closeFuture.whenComplete { _ in self.leave(network) } }

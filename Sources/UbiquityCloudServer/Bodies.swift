@@ -45,7 +45,9 @@ extension Request {
     @discardableResult
     func announcedLength(limit: Int) throws -> Int {
         guard let text = header("content-length") else { return 0 }
-        guard let length = Int(text), length >= 0 else { throw UbiquityError(.invalid, "Content-Length is no number") }
+        guard let length = Int(text), length >= 0 else {
+            throw UbiquityError(.invalid, "Content-Length is not a number")
+        }
         guard length <= limit else { throw Self.tooLong(limit) }
         return length
     }

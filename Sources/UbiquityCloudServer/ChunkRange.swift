@@ -13,7 +13,7 @@ enum ChunkRange {
         guard let equals = field.firstIndex(of: "=") else { throw RefusedRange(reason: "the range has no unit") }
         guard field[..<equals].lowercased() == "bytes" else { return nil }
         let text = field[field.index(after: equals)...]
-        guard !text.contains(",") else { throw RefusedRange(reason: "one range at a time is possible") }
+        guard !text.contains(",") else { throw RefusedRange(reason: "only one range is supported") }
         let bounds = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard bounds.count == 2, let first = number(bounds[0]), let last = number(bounds[1]) else {
             throw RefusedRange(reason: "the range is malformed")
@@ -28,7 +28,7 @@ enum ChunkRange {
             range = start..<max(start, min(end, length - 1) + 1)
         }
         guard !range.isEmpty, range.upperBound <= length else {
-            throw RefusedRange(reason: "the range lies beyond the chunk's \(length) bytes")
+            throw RefusedRange(reason: "the range is beyond the chunk's \(length) bytes")
         }
         return range
     }

@@ -6,10 +6,11 @@ internal import UbiquityWire
 struct CloudAccess: Sendable {
     let host: CloudHost
     let uploads = AccountBudget(
-        total: ServerLimits.uploads, perAccount: ServerLimits.uploadsPerAccount, refusal: "the cloud has many uploads")
+        total: ServerLimits.uploads, perAccount: ServerLimits.uploadsPerAccount,
+        refusal: "the cloud has too many uploads now")
     let bodies = AccountBudget(
         total: ServerLimits.bodyBytes, perAccount: ServerLimits.bodyBytesPerAccount,
-        refusal: "the cloud has many large requests")
+        refusal: "the cloud has too many large requests now")
 
     /// The container in the request's path, in the account of its token.
     func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
@@ -41,7 +42,7 @@ struct CloudAccess: Sendable {
     private func account(_ request: Request, _ context: CloudContext) async throws -> String {
         if let token = try request.bearer() { return try await host.authenticate(token) }
         guard context.isLocal else {
-            throw UbiquityError(.signedOut, "this cloud wants a token", remedy: "sign in with \"ubiquity login\"")
+            throw UbiquityError(.signedOut, "this cloud requires a token", remedy: "sign in with \"ubiquity login\"")
         }
         return CloudHost.localAccount
     }
@@ -54,7 +55,7 @@ struct CloudAccess: Sendable {
         if let text = request.header("ubiquity-device-name") {
             guard let name = PercentEncoding.decode(text),
                 name.utf8.count <= MessageLimits.maximumDeviceNameLength
-            else { throw UbiquityError(.invalid, "Ubiquity-Device-Name is no percent-encoded name") }
+            else { throw UbiquityError(.invalid, "Ubiquity-Device-Name is not a percent-encoded name") }
         }
     }
 }

@@ -50,7 +50,7 @@ extension Request {
     /// A 64-bit number in the query; nil if it is missing.
     func unsigned(_ name: String) throws -> UInt64? {
         guard let text = uri.queryParameters[Substring(name)] else { return nil }
-        guard let number = UInt64(text) else { throw UbiquityError(.invalid, "\"\(name)\" is not a number of 64 bits") }
+        guard let number = UInt64(text) else { throw UbiquityError(.invalid, "\"\(name)\" is not a 64-bit number") }
         return number
     }
 

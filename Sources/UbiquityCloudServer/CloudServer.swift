@@ -121,7 +121,7 @@ package final class CloudServer: Sendable {
     private func watchEnding() async -> Event {
         await untilStopped()
         guard (try? await Sleepers.shared.sleep(for: configuration.shutdownLimit)) != nil else { return .other }
-        logger.warning("breaking off what has not been answered within \(configuration.shutdownLimit)")
+        logger.warning("cancelling requests not answered within \(configuration.shutdownLimit)")
         return .overdue
     }
 
@@ -133,7 +133,7 @@ package final class CloudServer: Sendable {
         while let remaining = activity.stopIfIdle(for: limit) {
             guard (try? await Sleepers.shared.sleep(for: remaining)) != nil else { return .other }
         }
-        logger.info("ending: nobody has used the cloud for \(limit)")
+        logger.info("ending: the cloud was unused for \(limit)")
         return .other
     }
 

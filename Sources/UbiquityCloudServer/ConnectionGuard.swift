@@ -176,7 +176,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         let isSlow = isReadWanted && now - bodyBegan >= silence
             && Int64(bodyBytes) < seconds * Int64(ServerLimits.minimumBodyBytesPerSecond)
         if isSilent || isSlow {
-            refuse(.requestTimeout, "the request's body did not come in time", context: context)
+            refuse(.requestTimeout, "the request's body did not arrive in time", context: context)
         } else {
             startWatch(context: context)
         }

@@ -7,7 +7,7 @@ struct DamagedRequest: Error {
     let reason: String
 
     var failure: UbiquityError {
-        UbiquityError(.offline, "the request was damaged on its way: \(reason)", remedy: "send it again, or use TLS")
+        UbiquityError(.offline, "the request was damaged in transit: \(reason)", remedy: "send it again, or use TLS")
     }
 }
 

@@ -68,7 +68,7 @@ final class SocketPlace: Sendable {
             let status = try FileSystem.status(path)
             guard status.kind == .socket else {
                 throw UbiquityError(
-                    .alreadyExists, "cannot listen: there is something that is no socket", at: path,
+                    .alreadyExists, "cannot listen: the path exists and is not a socket", at: path,
                     remedy: "remove it or choose another path")
             }
         } catch let error as Errno where error == .ENOENT {

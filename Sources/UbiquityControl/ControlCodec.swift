@@ -37,10 +37,10 @@ package enum ControlCodec {
     private static func reason(of error: any Error) -> String {
         switch error {
         case DecodingError.keyNotFound(let key, let context): reason(context, "'\(key.stringValue)' is missing")
-        case DecodingError.typeMismatch(let type, let context): reason(context, "no \(name(of: type))")
-        case DecodingError.valueNotFound(let type, let context): reason(context, "null and no \(name(of: type))")
-        case DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty: "no JSON"
-        case DecodingError.dataCorrupted(let context): reason(context, "a value that is not known")
+        case DecodingError.typeMismatch(let type, let context): reason(context, "not of type \(name(of: type))")
+        case DecodingError.valueNotFound(let type, let context): reason(context, "null, not \(name(of: type))")
+        case DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty: "not JSON"
+        case DecodingError.dataCorrupted(let context): reason(context, "an unknown value")
         default: "\(error)"
         }
     }

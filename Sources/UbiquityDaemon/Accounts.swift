@@ -62,8 +62,8 @@ extension SignIn {
         }
         guard description.account == account else {
             throw UbiquityError(
-                .notPermitted, "the token is of another account: \(description.account)", at: url,
-                remedy: "give that account's name, or this account's token")
+                .notPermitted, "the token belongs to another account: \(description.account)", at: url,
+                remedy: "give that account's name, or a token of this account")
         }
         cloud = String(description.incarnation, radix: 16)
     }

@@ -56,7 +56,7 @@ final class ConflictWatch: Sendable {
             path: path, device: current?.deviceName, otherName: other.savedName.description,
             otherDevice: other.content.deviceName, version: version)
         parts.logger.warning(
-            "conflict: two devices changed the same item; both versions are kept until somebody decides",
+            "conflict: two devices changed the same item; both versions are kept until one is chosen",
             metadata: [
                 "path": "\(conflict.path)", "device": "\(conflict.device ?? "unknown")",
                 "other name": "\(conflict.otherName)", "other device": "\(conflict.otherDevice)",

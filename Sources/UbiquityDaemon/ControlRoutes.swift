@@ -147,7 +147,8 @@ struct ControlRoutes: Sendable {
 
     private func events() throws -> Response {
         guard let (number, signals) = controller.events.listen() else {
-            let failure = ControlFailure(UbiquityError(.tooManyRequests, "too many listeners"))
+            let failure = ControlFailure(
+                UbiquityError(.tooManyRequests, "too many listeners: at most \(EventHub.maximumListeners)"))
             activity.begin()
             return counted(ByteBuffer(bytes: try ControlCodec.encode(failure)), status: .conflict)
         }

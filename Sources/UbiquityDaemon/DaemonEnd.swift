@@ -54,7 +54,7 @@ extension ContainerFolder {
         }
         guard try MountPoint.isMounted(source: path) else {
             throw UbiquityError(
-                .inUse, "cannot \(action): \(process) serves \(container), whose mount was taken away lazily", at: path,
+                .inUse, "cannot \(action): \(process) serves \(container), detached with --lazy", at: path,
                 remedy: "end the programs that use its files; if there are none, try again in a moment")
         }
         throw UbiquityError(

@@ -18,7 +18,8 @@ struct DeviceIdentity: Hashable, Sendable {
         let known = try StoredJSON.read(Stored.self, at: path)
         var generator = SourcedGenerator(SystemRandom())
         guard let id = known.map({ DeviceID(hex: $0.id) }) ?? DeviceID(using: &generator) else {
-            throw UbiquityError(.invalid, "not a device's identity", at: path, remedy: "repair or remove it")
+            throw UbiquityError(
+                .invalid, "the file does not contain a device's identity", at: path, remedy: "repair or remove it")
         }
         let identity = DeviceIdentity(id: id, name: name ?? known?.name ?? ProcessHost.hostName)
         if identity.name != known?.name {

@@ -42,7 +42,7 @@ package enum Doctor {
         let parts = try Mount.makeIdleParts(settings, folder, logger: Self.silent)
         do {
             if before.findings.isEmpty, try parts.index.hasLostJournal {
-                before.findings = [journalFinding("changes were lost as the index was last opened", wanted)]
+                before.findings = [journalFinding("changes were lost when the index was last opened", wanted)]
             }
             // The intact part of the journal has been applied by now.
             if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
@@ -82,7 +82,7 @@ package enum Doctor {
             return DoctorFinding(
                 kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
                 outcome: wanted.check ? .found : outcome,
-                remark: wanted.check ? nil : isLeft ? "move index.db away and mount again" : "as the format has it")
+                remark: wanted.check ? nil : isLeft ? "move index.db away and mount again" : "schema restored")
         }
         if !problems.database.isEmpty {
             if !wanted.check { try restoreContents(folder) }
@@ -91,7 +91,7 @@ package enum Doctor {
                 DoctorFinding(
                     kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
                     outcome: wanted.check ? .found : .repaired,
-                    remark: place.map { "set aside as \($0); the tree comes from the cloud again" })
+                    remark: place.map { "set aside as \($0); the tree is downloaded again" })
             }
         }
         findings += problems.journal.map { journalFinding($0, wanted) }
@@ -105,7 +105,7 @@ package enum Doctor {
         DoctorFinding(
             kind: Finding.Kind.journalDamaged.rawValue, subject: "index.journal", detail: problem,
             outcome: wanted.check ? .found : .repaired,
-            remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
+            remark: wanted.check ? nil : "its intact part was applied; contents without an item are set aside")
     }
 
     /// Restores contents that after a power loss are only in the journal, because the journal is set aside with the
@@ -122,7 +122,7 @@ package enum Doctor {
 
     private static func setJournalAside(_ folder: ContainerFolder) throws(UbiquityError) {
         let path = ItemIndex.journalRoom(ofIndexAt: folder.index).path
-        try describing("set aside what is no journal", at: path) { () throws(Errno) in
+        try describing("set aside a path that is not a journal", at: path) { () throws(Errno) in
             try FileSystem.rename(path, to: Path.join(makePlaceAside(folder), "index.journal"))
             try FileSystem.syncDirectory(folder.path)
         }

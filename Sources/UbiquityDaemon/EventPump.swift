@@ -123,7 +123,7 @@ final class EventPump: Sendable {
                 seen = try await pool.run { [self] in look(before) }
             } catch {
                 try Task.checkCancellation()
-                controller.parts.logger.warning("cannot tell of transfers", metadata: ["error": "\(error)"])
+                controller.parts.logger.warning("cannot send events of transfers", metadata: ["error": "\(error)"])
             }
         }
     }

@@ -26,7 +26,7 @@ final class HeldIndexGuard: Sendable {
 
     convenience init(_ parts: MountParts) {
         self.init(probe: { _ = try parts.index.write(.local) { _ in } }) { [logger = parts.logger] in
-            logger.critical("the index does not answer; the process ends, and the next mount goes on from the journal")
+            logger.critical("the index does not answer; the process ends, the next mount continues from the journal")
             ProcessHost.exit(1)
         }
     }

@@ -25,8 +25,8 @@ struct ItemTree: Sendable {
             let names = try Self.names(of: path)
             guard !names.contains(.versionsFolder) else {
                 throw UbiquityError(
-                    .invalid, "it is a version, or where versions stand",
-                    remedy: "name the file that it is of; 'ubiquity versions' lists them")
+                    .invalid, "the path is in a '.versions' folder",
+                    remedy: "name the file itself; 'ubiquity versions' lists its versions")
             }
             guard let row = try index.read({ try $0.row(path: names) }), !row.isDeleted else {
                 throw UbiquityError(.notFound, "no such file or folder")

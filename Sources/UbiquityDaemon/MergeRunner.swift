@@ -230,10 +230,10 @@ final class MergeRunner: Sendable {
         switch CommonVersion(of: conflict, current, among: versions) {
         case .version(let version): return version
         case .none: return nil
-        case .awaited: throw UbiquityError(.stale, "the version that both were made from is still on its way")
+        case .awaited: throw UbiquityError(.stale, "the common version has not been uploaded yet")
         case .notKept:
             throw UbiquityError(
-                .notFound, "the cloud does not keep the version that both were made from",
+                .notFound, "the cloud no longer keeps the common version",
                 remedy: "merge the versions in '.versions' by hand")
         }
     }
@@ -268,7 +268,7 @@ final class MergeRunner: Sendable {
         case .ended: throw UbiquityError(.cancelled, "the mount has ended")
         }
         // Only the beginning, however long it is, and also if the command removed the file.
-        let said = try describing("read what the merge command said") { () throws(Errno) in
+        let said = try describing("read the output of the merge command") { () throws(Errno) in
             try log.read(count: Self.shownOutput, at: 0)
         }
         let text = String(decoding: said, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
@@ -278,7 +278,7 @@ final class MergeRunner: Sendable {
 
     /// Makes the command's output the file's content.
     private func take(_ path: String, _ job: Job) throws {
-        let (size, isFile) = try describing("look at the result of a merge", at: path) { () throws(Errno) in
+        let (size, isFile) = try describing("examine the result of a merge", at: path) { () throws(Errno) in
             do throws(Errno) {
                 let status = try FileSystem.status(path)
                 return (status.size, status.kind == .file)

@@ -115,20 +115,21 @@ final class Mount: Sendable {
         guard let free = try? engine.freeBytesBelowFloor() else { return [] }
         return [
             "only \(ByteSize.text(free)) are free on the disk, and --disk-floor keeps "
-                + "\(ByteSize.text(engine.floor.usual)) free: contents are evicted, and larger files come only when "
-                + "they are opened or 'ubiquity download' asks for them; make room, or give a smaller --disk-floor",
+                + "\(ByteSize.text(engine.floor.usual)) free: contents are evicted, and larger files are downloaded "
+                + "only when they are opened or named in 'ubiquity download'; free some space, or set a smaller "
+                + "--disk-floor",
         ]
     }
 
     private static func folderNotice(_ name: String, _ path: String) -> String {
-        "content/\(name) in the state folder was no folder; what stood there is \(path) now, and 'ubiquity doctor' "
-            + "looks for what is missing"
+        "content/\(name) in the state folder was not a folder; it was renamed to \(path), and 'ubiquity "
+            + "doctor' looks for the missing contents"
     }
 
     /// A notice about contents that were never uploaded and exist only in set-aside files, where no user would look.
     private static func lostIndexNotice(_ count: Int, _ store: ContentStore) -> String {
         let contents = count == 1 ? "1 content" : "\(count) contents"
-        return "the index of this container has lost what it knew of \(contents) that no file has; kept "
+        return "the index of this container has lost the files of \(contents); the contents are kept "
             + "in \(store.asideDirectory), and may never have been uploaded"
     }
 
@@ -182,19 +183,19 @@ final class Mount: Sendable {
         guard let restoration = try contents.journal?.restore(into: contents, isUsed: isUsed) else { return }
         if !restoration.restored.isEmpty {
             logger.notice(
-                "contents were written anew after a loss of power",
+                "rewrote contents after a power loss",
                 metadata: ["count": "\(restoration.restored.count)"])
         }
         guard let failure = restoration.failure else { return }
-        logger.error("a content cannot be brought to the disk", metadata: ["reason": "\(failure)"])
+        logger.error("cannot rewrite a content after a power loss", metadata: ["reason": "\(failure)"])
         guard let first = restoration.missing.first else { return }
         let missing = restoration.missing.count
         throw UbiquityError(
             UbiquityError.from(failure).code,
-            "\(missing) \(missing == 1 ? "content" : "contents"), saved before the power was lost, cannot be restored: "
+            "\(missing) \(missing == 1 ? "content" : "contents"), saved before the power loss, cannot be restored: "
                 + "\(failure)",
             at: contents.path(of: first),
-            remedy: "nothing is lost yet: make room on the disk, or see to it that it can be written, and mount again")
+            remedy: "nothing is lost yet: free space on the disk or make it writable, then mount again")
     }
 
     /// The cloud of the account, or the embedded one. It does not connect yet: the mount does not wait for that.
@@ -231,7 +232,8 @@ final class Mount: Sendable {
     func run() async throws {
         let space = RememberedSpace(parts.folder, parts.timekeeper)
         do { try space.recall(parts.engine.connection) } catch {
-            parts.logger.warning("what the account holds is asked for anew", metadata: ["reason": "\(error)"])
+            parts.logger.warning(
+                "cannot read the stored account usage; the cloud reports it again", metadata: ["reason": "\(error)"])
         }
         let engine = Task { [parts] in await parts.engine.run() }
         let pump = EventPump(controller)
@@ -250,7 +252,8 @@ final class Mount: Sendable {
         // If this fails, the next start asks the cloud.
         try? space.note(parts.engine.connection.status, isLast: true)
         do { try parts.fileSystem.settleContents() } catch {
-            parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
+            parts.logger.warning(
+                "cannot move contents to their files; the next start does it", metadata: ["reason": "\(error)"])
         }
         parts.fileSystem.endPreparation()
         parts.fileSystem.endUnnamed()
@@ -260,7 +263,7 @@ final class Mount: Sendable {
         await server.stop()
         await parts.client.shutdown()
         do { try parts.engine.tidyUp() } catch {
-            parts.logger.warning("the next start removes what is of no use here", metadata: ["reason": "\(error)"])
+            parts.logger.warning("cannot remove unused files; the next start does it", metadata: ["reason": "\(error)"])
         }
         try parts.index.close()
         try outcome.get()

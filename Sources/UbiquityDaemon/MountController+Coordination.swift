@@ -23,7 +23,7 @@ extension MountController {
         let process = wanted.process.map { $0 > 0 ? ProcessTree.leader(of: $0) : 0 }
         let description = ClientDescription(name: Self.shown(wanted.name), process: process ?? 0)
         guard let added = coordination.add(description, answerTime: time ?? ArbiterLimits.answerTime) else {
-            throw UbiquityError(.tooManyRequests, "too many programs take part in coordination")
+            throw UbiquityError(.tooManyRequests, "too many coordination clients")
         }
         return (added.client, added.messages)
     }
@@ -42,7 +42,7 @@ extension MountController {
     private func requireKnown(_ client: UInt64) throws {
         guard !coordination.isKnown(ClientID(client)) else { return }
         throw UbiquityError(
-            .notFound, "no program takes part with the number \(client)", at: parts.settings.mountPoint,
+            .notFound, "no client has the number \(client)", at: parts.settings.mountPoint,
             remedy: "its stream has ended; register again")
     }
 
@@ -55,7 +55,7 @@ extension MountController {
     func addPresenter(_ wanted: PresenterRegistration) async throws -> PresenterReport {
         let abilities = try wanted.abilities.map { name in
             guard let ability = PresenterDescription.Ability(rawValue: name) else {
-                throw UbiquityError(.invalid, "not something that presenters are asked: \(name)")
+                throw UbiquityError(.invalid, "not a step of a presenter: \(name)")
             }
             return ability
         }
@@ -67,8 +67,8 @@ extension MountController {
             guard let id = coordination.add(description, for: ClientID(wanted.client)) else {
                 try requireKnown(wanted.client)
                 throw UbiquityError(
-                    .tooManyRequests, "the program has \(ArbiterLimits.presentersPerClient) presenters, and no more",
-                    at: wanted.path, remedy: "register the folder that the items are in")
+                    .tooManyRequests, "the client has \(ArbiterLimits.presentersPerClient) presenters, the maximum",
+                    at: wanted.path, remedy: "register the folder that contains the items")
             }
             return PresenterReport(presenter: id.number)
         }
@@ -79,7 +79,7 @@ extension MountController {
     func removePresenter(_ wanted: PresenterRemoval) async throws -> Acknowledgement {
         try requireKnown(wanted.client)
         guard coordination.remove(PresenterID(wanted.presenter), of: ClientID(wanted.client)) else {
-            throw UbiquityError(.notFound, "the program has no presenter \(wanted.presenter)")
+            throw UbiquityError(.notFound, "the client has no presenter \(wanted.presenter)")
         }
         return Acknowledgement()
     }
@@ -100,8 +100,8 @@ extension MountController {
         do {
             guard wanted.items.count <= ArbiterLimits.intents else {
                 throw UbiquityError(
-                    .tooManyRequests, "\(wanted.items.count) items; one claim has at most \(ArbiterLimits.intents)",
-                    remedy: "claim the folder that they are in")
+                    .tooManyRequests, "the claim has \(wanted.items.count) items, more than \(ArbiterLimits.intents)",
+                    remedy: "claim the folder that contains them")
             }
             let intents = try await pool.run { [self] in try wanted.items.map { try intent($0) } }
             let time = wanted.seconds.map { Duration.seconds(min(max($0, 0), Self.longestWait)) }
@@ -159,7 +159,7 @@ extension MountController {
             return Acknowledgement()
         }
         let name = wanted.token.map { "named '\($0)'" } ?? "\(wanted.claim ?? 0)"
-        throw UbiquityError(.notFound, "the program has no claim \(name); it may have ended already")
+        throw UbiquityError(.notFound, "the client has no claim \(name); it may have ended already")
     }
 
     /// - Returns: whether the claim is still being looked up; then it is released as soon as it is known.
@@ -285,14 +285,15 @@ extension ClaimFailure {
         switch self {
         case .deadlock:
             UbiquityError(
-                .busy, "it would wait for one who waits for it", at: place,
-                remedy: "claim what belongs together in one")
-        case .timedOut: UbiquityError(.timedOut, "somebody else uses it", at: place, remedy: "ubiquity status says who")
+                .busy, "deadlock: it would wait for a program that waits for it", at: place,
+                remedy: "claim related items in one request")
+        case .timedOut:
+            UbiquityError(.timedOut, "another program uses it", at: place, remedy: "'ubiquity status' names it")
         case .cancelled: UbiquityError(.cancelled, "the claim was cancelled", at: place)
         case .refused(_, let client, let reason): UbiquityError(.busy, "\(client) refuses: \(reason)", at: place)
         case .unknownClient: UbiquityError(.invalid, "there is no such client", at: place)
         case .tooMany: UbiquityError(.tooManyRequests, "too many claims", at: place)
-        case .wouldWait: UbiquityError(.wouldBlock, "somebody else uses it", at: place)
+        case .wouldWait: UbiquityError(.wouldBlock, "another program uses it", at: place)
         }
     }
 }

@@ -58,7 +58,7 @@ extension MountController {
             return coming.withLock { $0 += row.size }
         }
         throw UbiquityError(
-            .noSpace, "pinned, but its content does not come: \(refusal.message)", remedy: refusal.remedy)
+            .noSpace, "pinned, but its content is not downloaded: \(refusal.message)", remedy: refusal.remedy)
     }
 
     func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
@@ -106,7 +106,7 @@ extension MountController {
             // It may have arrived between the two checks.
             if try await pool.run({ [self] in try isCurrent(key) }) { return true }
             throw UbiquityError(
-                .busy, "it was evicted again before it was asked for: by a command, or because its room was needed")
+                .busy, "it was evicted again before its download began: by a command, or to free space")
         }
         if let absence = engine.connection.absence { throw absence }
         return false

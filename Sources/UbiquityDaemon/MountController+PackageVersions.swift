@@ -28,7 +28,7 @@ extension MountController {
         guard isAtRest else {
             throw UbiquityError(
                 .busy, "a program is writing in the package", at: row.entry?.name.description ?? "",
-                remedy: "close what it has open there, and try again")
+                remedy: "close its files there, and try again")
         }
         let check = WaitCheck(parts: parts, wanted: WaitRequest(paths: [], uploaded: true), tops: [row.key])
         let isUp = try await engine.wait(atMost: engine.connection.isOnline ? Self.decisionLimit : .zero) { [self] in
@@ -36,8 +36,8 @@ extension MountController {
         }
         guard isUp else {
             throw UbiquityError(
-                .busy, "what was changed in it last has not been uploaded, and would be lost",
-                at: row.entry?.name.description ?? "", remedy: "'ubiquity wait --uploaded' waits for that")
+                .busy, "its last changes have not been uploaded and would be lost",
+                at: row.entry?.name.description ?? "", remedy: "run 'ubiquity wait --uploaded' first")
         }
     }
 

@@ -49,7 +49,7 @@ extension MountController {
         try parts.tree.path(of: row.key) ?? parts.tree.pathAtCloud(of: row.id).map { "\($0) (deleted)" } ?? "(deleted)"
     }
 
-    static let waitsForWriter = "waits until the program that writes to it has closed it"
+    static let waitsForWriter = "waits until the program that writes to it closes it"
 
     /// Files changed or deleted remotely that a local program has open for writing.
     func heldUpByPrograms() throws -> [(key: ItemKey, path: String)] {
@@ -81,7 +81,7 @@ extension MountController {
         let held = try heldUpByPrograms().filter { !keys.contains($0.key) }.map { item in
             PendingItem(
                 path: item.path, direction: .download, reason: .waiting,
-                error: "what another device has done with it \(Self.waitsForWriter)")
+                error: "a change from another device \(Self.waitsForWriter)")
         }
         let items = try keys.compactMap { key in
             try parts.tree.path(of: key).map { try pendingDownload(key, at: $0) }
@@ -98,7 +98,7 @@ extension MountController {
             return item
         }
         guard try !engine.wanted(of: [key], limit: 1).isEmpty else {
-            item.error = "nothing downloads it; 'ubiquity download' does"
+            item.error = "not requested; 'ubiquity download' downloads it"
             return item
         }
         guard let problem = engine.downloadProblem(of: key) else {

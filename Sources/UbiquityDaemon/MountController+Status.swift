@@ -81,7 +81,7 @@ extension MountController {
     var heldDeletions: String? {
         let count = engine.heldDeletions
         guard count > 0 else { return nil }
-        return "\(count) deletions are held, which are more than half of all items; "
-            + "'ubiquity deletions confirm' sends them, 'ubiquity deletions undo' brings the items back"
+        return "\(count) deletions are on hold, more than half of all items; "
+            + "'ubiquity deletions confirm' uploads them, 'ubiquity deletions undo' restores the items"
     }
 }

@@ -102,7 +102,7 @@ extension MountController {
         if found.isEmpty, let failure, UbiquityError.from(failure).code != .notFound { throw failure }
         guard found.count == 1, let only = found.first else {
             throw UbiquityError(
-                found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions begin so",
+                found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions match",
                 at: text, remedy: "'ubiquity versions' lists them")
         }
         return only
@@ -221,7 +221,7 @@ extension MountController {
         let chosen = try await version(request.version, of: row)
         guard chosen.kind != .current else {
             throw UbiquityError(
-                .invalid, "it is the current one", at: request.version, remedy: "'cp' makes a copy of it")
+                .invalid, "it is the current version", at: request.version, remedy: "'cp' makes a copy of it")
         }
         try requireAvailable(chosen)
         guard let target = request.to else {
@@ -243,14 +243,14 @@ extension MountController {
     private func newPlace(_ path: String) throws -> (ItemRow, ItemName) {
         var names = try ItemTree.names(of: path)
         guard !names.contains(.versionsFolder) else {
-            throw UbiquityError(.notPermitted, "versions stand there, and nothing else", at: path)
+            throw UbiquityError(.notPermitted, "a '.versions' folder contains only versions", at: path)
         }
-        guard let name = names.popLast() else { throw UbiquityError(.alreadyExists, "it is there", at: path) }
+        guard let name = names.popLast() else { throw UbiquityError(.alreadyExists, "the path exists", at: path) }
         guard let folder = try parts.index.read({ try $0.row(path: names) }), folder.kind == .directory,
             !folder.isDeleted
-        else { throw UbiquityError(.notFound, "the folder to restore to is not there", at: path) }
+        else { throw UbiquityError(.notFound, "the target folder does not exist", at: path) }
         guard try parts.index.child(of: folder.key, named: name) == nil else {
-            throw UbiquityError(.alreadyExists, "there is an item of this name", at: path)
+            throw UbiquityError(.alreadyExists, "an item of this name exists", at: path)
         }
         return (folder, name)
     }
@@ -313,14 +313,14 @@ extension MountController {
         guard let item = try await trashed(request.item) else {
             if let report = try await restoreWhatIsLeft(of: request) { return report }
             throw UbiquityError(
-                .notFound, "nothing of this name or id was deleted, or it is not kept any more", at: request.item,
-                remedy: "'ubiquity trash list' lists what there is")
+                .notFound, "no deleted item has this name or id, or it is no longer kept", at: request.item,
+                remedy: "'ubiquity trash list' lists the deleted items")
         }
         var place: Place?
         if let target = request.to {
             let (folder, name) = try await pool.run { [self] in try newPlace(target) }
             guard !folder.dirty.contains(.created) else {
-                throw UbiquityError(.busy, "the folder to restore to has not been uploaded yet", at: target)
+                throw UbiquityError(.busy, "the target folder has not been uploaded yet", at: target)
             }
             place = Place(parent: folder.id, name: name)
         }
@@ -356,8 +356,8 @@ extension MountController {
         guard !left.isEmpty else { return nil }
         guard request.to == nil else {
             throw UbiquityError(
-                .invalid, "the folder itself was not deleted, only what was in it", at: folder,
-                remedy: "without a new path they come back in it; or restore each by itself")
+                .invalid, "the folder itself was not deleted, only items in it", at: folder,
+                remedy: "omit the new path to restore them there, or restore each one separately")
         }
         return TrashRestoreReport(path: folder, items: try await engine.undelete(left))
     }

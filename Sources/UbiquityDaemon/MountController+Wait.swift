@@ -107,12 +107,12 @@ extension MountController {
         if let heldDeletions, try await pool.run({ try check.isHeldBack() }) { return heldDeletions }
         if try await pool.run({ try check.lacksRoom() }) { return Self.lacksRoom }
         let connection = engine.connection.status
-        guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
+        guard connection.phase == .online else { return "the cloud is unreachable: \(connection.reason)" }
         return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() ?? unsettled() }
     }
 
-    private static let lacksRoom = "the disk has no room for contents that are wanted here, listed below; make room "
-        + "or give the mount a smaller --disk-floor"
+    private static let lacksRoom = "the disk has no space for the contents listed below; free some space "
+        + "or mount with a smaller --disk-floor"
 
     /// Names a cloud record that cannot be placed, if nothing else explains the wait.
     private func unsettled() throws -> String? {
@@ -123,12 +123,12 @@ extension MountController {
             }
             return nil
         }
-        return name.map { "what the cloud says of \($0) cannot be shown here yet; 'ubiquity doctor' finds out why" }
+        return name.map { "the cloud's record of \($0) cannot be placed yet; 'ubiquity doctor' finds the reason" }
     }
 
     /// Names a remote change that waits until a program closes the file.
     private func waitingForPrograms() throws -> String? {
-        try heldUpByPrograms().first.map { "what another device has done with \($0.path) \(Self.waitsForWriter)" }
+        try heldUpByPrograms().first.map { "a change from another device to \($0.path) \(Self.waitsForWriter)" }
     }
 
     /// Names a remote item whose name is taken by an excluded item.
@@ -143,8 +143,8 @@ extension MountController {
             return nil
         }
         guard let path = try holder.flatMap({ try parts.tree.path(of: $0) }) else { return nil }
-        return "what another device has made at \(path) waits, since something that is not synced has that name here; "
-            + "that is moved aside within a minute or two"
+        return "an item from another device waits: an item that is not synced has its name, \(path); "
+            + "it is moved aside within two minutes"
     }
 
     /// - Returns: nil if the cloud does not answer in time. (A task group would wait for the answer even so, if the

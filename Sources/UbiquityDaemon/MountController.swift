@@ -51,7 +51,7 @@ final class MountController: Sendable {
         if let name = wanted.level {
             guard let level = Logger.Level(rawValue: name) else {
                 throw UbiquityError(
-                    .invalid, "\"\(name.prefix(80))\" is no level of the log",
+                    .invalid, "\"\(name.prefix(80))\" is not a log level",
                     remedy: "one of \(Logger.Level.allCases.map(\.rawValue).joined(separator: ", "))")
             }
             // The log itself records why it becomes less detailed from here on.
@@ -77,12 +77,12 @@ final class MountController: Sendable {
     private static let shownUsers = 10
 
     private static func inUse(by users: [MountUsers.User]) -> String {
-        guard !users.isEmpty else { return "something is mounted in it, or programs of other users use it" }
+        guard !users.isEmpty else { return "another file system is mounted in it, or programs of other users use it" }
         let shown = users.map { user in
             let what = switch user.use {
             case .open(let file): "has \(file) open"
             case .within: "is in it"
-            case .waiting: "waits for something in it"
+            case .waiting: "waits for an item in it"
             }
             return "\(user.name) (process \(user.process)) \(what)"
         }

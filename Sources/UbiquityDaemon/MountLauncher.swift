@@ -55,7 +55,7 @@ package enum MountLauncher {
         for own in [settings.deviceFolder, try CloudFolder.path(option: nil)]
         where own == mountPoint || own.hasPrefix(mountPoint + "/") {
             throw UbiquityError(
-                .invalid, "cannot mount: what the mount itself needs lies there, and would be hidden", at: own,
+                .invalid, "cannot mount: the mount would hide its own data", at: own,
                 remedy: "name a folder outside the mount point")
         }
         return mountPoint
@@ -76,7 +76,7 @@ package enum MountLauncher {
             guard let line = try nextLine(pipe, &unread, until: end) else {
                 throw UbiquityError(
                     .timedOut, "the mount is not usable after \(limit)", at: log,
-                    remedy: "see that log; process \(process) still tries")
+                    remedy: "see that log; process \(process) is still starting")
             }
             guard !line.isEmpty else {
                 throw UbiquityError(

@@ -84,7 +84,7 @@ package enum MountServer {
 
     private static func send(_ report: MountReport, over pipe: FileDescriptor, _ logger: Logger) {
         do { try report.send(over: pipe) } catch {
-            logger.error("who started this does not know what came of it: \(error)")
+            logger.error("cannot report to the starting process: \(error)")
         }
     }
 }

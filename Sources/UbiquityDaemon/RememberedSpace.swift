@@ -26,7 +26,7 @@ final class RememberedSpace: Sendable {
     func recall(_ connection: Connection) throws {
         guard let known = try StoredJSON.read(Stored.self, at: path) else { return }
         guard known.usedBytes >= 0, known.quotaBytes >= 0 else {
-            throw UbiquityError(.invalid, "no sizes", at: path)
+            throw UbiquityError(.invalid, "the file has negative sizes", at: path)
         }
         stored.withLock { $0.content = known }
         connection.noteUsage(used: known.usedBytes, quota: known.quotaBytes)

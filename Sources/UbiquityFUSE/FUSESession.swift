@@ -148,7 +148,7 @@ package final class FUSESession: Sendable {
         // The connection lasts as long as a program has a file open, or another mount namespace (a container's) has a
         // copy of the mount.
         if waitForEnd(atMost: Self.graceAfterDetach) { return }
-        logger.info("the mount is still in use somewhere; ending the connection")
+        logger.info("the mount is still in use; ending the connection")
         abort()
     }
 

@@ -102,7 +102,8 @@ package final class KernelNotifier: KernelCache {
         if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue,
             result != -Errno.ENOTCONN.rawValue
         {
-            logger.warning("the kernel did not take news", metadata: ["errno": "\(-result)", "news": "\(news)"])
+            logger.warning(
+                "the kernel refused an invalidation", metadata: ["errno": "\(-result)", "invalidation": "\(news)"])
         }
     }
 

@@ -11,7 +11,7 @@ package final class KernelPassthrough: Passthrough {
         var session: Int32?
         var timesTellAll = false
         /// Why passthrough is off; nil if it is on.
-        var refusal: String? = "the mount has only begun"
+        var refusal: String? = "the mount is still starting"
     }
     private let state: Lock<State>
     /// False if the configuration turns it off.
@@ -84,8 +84,8 @@ package final class KernelPassthrough: Passthrough {
 
     private static func reason(_ error: Errno) -> String {
         switch error {
-        case .EPERM: "it takes the right CAP_SYS_ADMIN, which this process has not got"
-        case .ELOOP, .EINVAL: "the file system of the state folder lies on another one (an overlay)"
+        case .EPERM: "this process lacks the capability CAP_SYS_ADMIN"
+        case .ELOOP, .EINVAL: "the file system of the state folder is stacked on another one (an overlay)"
         default: "the kernel refuses backing files: \(error)"
         }
     }
@@ -97,10 +97,10 @@ package final class KernelPassthrough: Passthrough {
     private func makeSample() throws -> (FileDescriptor, reader: FileDescriptor) {
         let file = try sample()
         let reader = try file.reopenedForReading()
-        guard try reader.hasWriters() else { throw UbiquityError(.notSupported, "leases do not tell of writers") }
+        guard try reader.hasWriters() else { throw UbiquityError(.notSupported, "leases do not report writers") }
         guard try !Self.isInMemory(reader) else {
             // Nothing is written back there, so stores through mappings do not change a file's times.
-            throw UbiquityError(.notSupported, "it is in memory")
+            throw UbiquityError(.notSupported, "it is a memory file system")
         }
         return (file, reader)
     }

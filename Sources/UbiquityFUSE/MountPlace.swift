@@ -26,7 +26,7 @@ struct MountPlace: Sendable {
         guard real == path else {
             throw UbiquityError(
                 .inUse, "cannot mount: the folder was exchanged meanwhile", at: path,
-                remedy: "see who renames folders there, and mount again")
+                remedy: "check which program renames folders there, then mount again")
         }
     }
 

@@ -18,7 +18,7 @@ package enum MountPoint {
             try clear(path)
         }
         throw UbiquityError(
-            .inUse, "a dead mount comes back again and again", at: path, remedy: "unmount it by hand: umount -l")
+            .inUse, "a dead mount reappears after each unmount", at: path, remedy: "unmount it by hand: umount -l")
     }
 
     /// Whether the path has a mount that `clearDead` would remove.

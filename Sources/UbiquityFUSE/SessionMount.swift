@@ -30,8 +30,8 @@ enum SessionMount {
             fuse_session_destroy(session)
             throw UbiquityError(
                 .notPermitted, "cannot mount: the kernel or fusermount3 refused", at: path,
-                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
-                    + "stands above, or in daemon.log in the state folder")
+                remedy: "check that fuse3 is installed, /dev/fuse exists, and the folder is yours; the reason is "
+                    + "above, or in daemon.log in the state folder")
         }
         return session
     }

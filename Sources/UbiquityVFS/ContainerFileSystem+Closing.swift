@@ -43,7 +43,7 @@ extension ContainerFileSystem {
         for ino in closing.takeWritten() {
             do { try noteWrites(to: ino) } catch {
                 logger.warning(
-                    "cannot note what is being written; it will be tried again",
+                    "cannot record the writes to an open file; retrying",
                     metadata: ["inode": "\(ino)", "error": "\(error)"])
             }
         }

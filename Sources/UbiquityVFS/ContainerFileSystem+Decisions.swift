@@ -155,7 +155,7 @@ extension ContainerFileSystem {
         case .versionID: text = id.description
         case .itemID: text = row.id.description
         case .downloadingError:
-            text = version.content.isAvailable ? "" : "still on its way from \(version.content.deviceName)"
+            text = version.content.isAvailable ? "" : "not uploaded yet by \(version.content.deviceName)"
         case nil: throw Errno.ENODATA
         }
         return Array(text.utf8)

@@ -17,7 +17,7 @@ extension ContainerFileSystem {
         } catch {
             // Whether journal or index failed shows in the other way of syncing. The journal still has the content of
             // an earlier sync.
-            logger.error("a content cannot be synced in the journal", metadata: ["reason": "\(error)"])
+            logger.error("cannot sync a content in the journal; syncing its file", metadata: ["reason": "\(error)"])
             journal.noteFailure()
             return false
         }
@@ -87,7 +87,7 @@ extension ContainerFileSystem {
         // If the pool's queue is full, the periodic housekeeping does it.
         let settle: @Sendable () -> Void = { [weak self] in
             do { try self?.settleContents() } catch {
-                self?.logger.error("cannot bring contents to the disk", metadata: ["reason": "\(error)"])
+                self?.logger.error("cannot move contents to their files", metadata: ["reason": "\(error)"])
             }
         }
         journal.whenHalfFull { _ = pool.start(settle) }
@@ -96,7 +96,7 @@ extension ContainerFileSystem {
                 guard try journal.prepare() else { return }
                 logger.info("small new contents are synced in the index's journal")
             } catch {
-                logger.error("no contents are kept in the journal", metadata: ["reason": "\(error)"])
+                logger.error("cannot use the content journal", metadata: ["reason": "\(error)"])
             }
         }
     }

@@ -70,7 +70,7 @@ extension ContainerFileSystem {
                 }
             } catch {
                 logger.warning(
-                    "cannot note what is being written; it will be tried again",
+                    "cannot record the writes to an open file; retrying",
                     metadata: ["inode": "\(node.ino)", "error": "\(error)"])
             }
         }
@@ -129,7 +129,7 @@ extension ContainerFileSystem {
     func noteLastClose(_ node: OpenNode, _ state: inout OpenNode.State) {
         do { try note(node, &state, stillOpen: false) } catch {
             logger.error(
-                "cannot note what was written; it will be tried again",
+                "cannot record the last writes to a file; retrying",
                 metadata: ["inode": "\(node.ino)", "error": "\(error)"])
             unnoted.withLock { _ = $0.insert(node.ino) }
             state.isRecorded = false
@@ -144,7 +144,7 @@ extension ContainerFileSystem {
         for ino in waiting {
             do { try noteAgain(ino) } catch {
                 logger.error(
-                    "still cannot note what was written", metadata: ["inode": "\(ino)", "error": "\(error)"])
+                    "still cannot record the last writes to a file", metadata: ["inode": "\(ino)", "error": "\(error)"])
                 unnoted.withLock { _ = $0.insert(ino) }
             }
         }

@@ -129,8 +129,8 @@ extension ContainerFileSystem {
                     // file is missing.
                     guard try liveRow(node.ino).content == content else { return false }
                     throw UbiquityError(
-                        .damaged, "the content is gone from this device",
-                        remedy: "'ubiquity doctor' looks for it elsewhere")
+                        .damaged, "the content file is missing on this device",
+                        remedy: "run 'ubiquity doctor': it restores the content if it finds a copy")
                 }
                 return try !writes || addWriter(node, content, row, &state)
             }
@@ -343,7 +343,7 @@ extension ContainerFileSystem {
                 rest = rest.dropFirst(UseLog.batch)
             }
         } catch {
-            logger.warning("cannot note when files were used", metadata: ["error": "\(error)"])
+            logger.warning("cannot record when files were last used", metadata: ["error": "\(error)"])
         }
     }
 

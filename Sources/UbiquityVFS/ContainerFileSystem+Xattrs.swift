@@ -232,7 +232,7 @@ extension ContainerFileSystem {
                 // The stream has ended if the eviction took longer than its caller waited.
                 if case .terminated = source.yield(.failure(error)) {
                     logger.warning(
-                        "not all in a folder could be evicted",
+                        "some items of a folder were not evicted",
                         metadata: ["inode": "\(row.ino)", "reason": "\(error)"])
                 }
             }

@@ -228,7 +228,7 @@ package final class ContainerFileSystem: Sendable {
             if known != writers { return "inode \(node.ino) counts \(known) writers and has \(writers)" }
             if mapped.contains(node) { continue }
             if handles.isEmpty { return "inode \(node.ino) is open without a handle" }
-            if recorded, writers == 0 { return "inode \(node.ino) is recorded as written by nobody" }
+            if recorded, writers == 0 { return "inode \(node.ino) is recorded as being written, without a writer" }
         }
         return openNodes.useCount == files.count + mapped.all.count ? nil : "open inodes and handles do not add up"
     }

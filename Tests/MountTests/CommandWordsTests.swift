@@ -58,7 +58,7 @@ import UbiquityControl
             try await a.waitUntilIdle()
             try await b.ubiquity("online", "")
             let waited = try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "5"])
-            #expect(waited.status == 1 && waited.err.contains("what another device has made at d/x waits"), "\(waited)")
+            #expect(waited.status == 1 && waited.err.contains("not synced has its name, d/x"), "\(waited)")
             #expect(try await b.shell("cat d/x") == "local")
         }
     }
@@ -204,7 +204,7 @@ import UbiquityControl
             try await world.eventually("it is open") { reader.outputSoFar == "open\n" }
             #expect(try await world.ubiquity("unmount", "--lazy", a.mountPoint).status == 0)
             let refused = try await a.tryMount()
-            #expect(refused.status == 1 && refused.err.contains("taken away lazily"), "\(refused)")
+            #expect(refused.status == 1 && refused.err.contains("detached with --lazy"), "\(refused)")
             reader.signal(9)
             try await reader.finish()
             try await world.eventually("it can be mounted") { try await a.tryMount().status == 0 }
@@ -238,7 +238,7 @@ import UbiquityControl
             try #require(deleted.status == 0, "\(deleted)")
             let read = try await b.attempt("cat f")
             #expect(read.status == 1 && read.err.contains("Stale file handle"), "\(read)")
-            try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q 'login again'")
+            try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q 'sign in again'")
             #expect(try await b.attribute("downloading-error-code", of: "f") == "signedOut")
             // Long before the feed would ask of itself.
             try await world.eventually("it is told", within: 10) {
@@ -346,7 +346,7 @@ import UbiquityControl
             let a = try await world.mounted("a")
             for words in [login, ["logout"]] {
                 let outcome = try await world.attempt([World.program] + words + ["--state", a.state])
-                #expect(outcome.status == 0 && outcome.err.contains("\(a.mountPoint) goes on with the account"), "\(outcome)")
+                #expect(outcome.status == 0 && outcome.err.contains("\(a.mountPoint) keeps the account"), "\(outcome)")
             }
         }
     }
@@ -361,7 +361,7 @@ import UbiquityControl
             try await world.eventually("they are open") { writer.outputSoFar == "in\n" }
             try await a.shell("echo new > changed; rm removed")
             try await world.eventually("both are told of") {
-                let held = try await b.status().pending.filter { $0.error?.contains("closed it") == true }
+                let held = try await b.status().pending.filter { $0.error?.contains("closes it") == true }
                 return held.map(\.path) == ["changed", "removed"]
             }
             writer.signal(SIGTERM)

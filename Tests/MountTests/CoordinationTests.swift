@@ -104,7 +104,7 @@ import UbiquityControl
             let nonBlocking = try a.start("dd if=f iflag=nonblock status=none")
             #expect(try await a.attempt("rm f").err.contains("busy"))
             let late = try await a.ubiquity("coordinate", options: ["--timeout", "0.5", "read", "\(a.mountPoint)/f", "--", "true"])
-            #expect(late.status == 1 && late.err.contains("somebody else uses it"), "\(late)")
+            #expect(late.status == 1 && late.err.contains("another program uses it"), "\(late)")
             try await world.shell("echo > '\(world.folder)/go'")
             #expect(try await reader.finish(within: 60).text == "3")
             #expect(try await nonBlocking.finish(within: 60).text == "3")

@@ -22,10 +22,10 @@ import Testing
                 #expect(downloaded.status == 0, "\(downloaded)")
             }
             let pinned = try await b.ubiquity("pin", "pinned")
-            #expect(pinned.status == 1 && pinned.err.contains("pinned, but its content does not come"), "\(pinned)")
+            #expect(pinned.status == 1 && pinned.err.contains("pinned, but its content is not downloaded"), "\(pinned)")
             for condition in ["--idle", "--downloaded"] {
                 let waited = try await b.ubiquity("wait", "pinned", options: [condition, "--timeout", "60"])
-                #expect(waited.status == 1 && waited.err.contains("the disk has no room"), "\(waited)")
+                #expect(waited.status == 1 && waited.err.contains("the disk has no space"), "\(waited)")
                 #expect(waited.err.contains("--disk-floor keeps"), "\(waited)")
             }
             #expect(try await b.ubiquity("status").out.contains("--disk-floor keeps"))

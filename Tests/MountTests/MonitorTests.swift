@@ -56,7 +56,7 @@ import UbiquityControl
             try await a.shell("rm -r d")
             try await world.eventually("it tells that they are held", within: 60) {
                 try Self.events(monitor).contains {
-                    $0.kind == .deletionsHeld && $0.error?.contains("'ubiquity deletions confirm' sends them") == true
+                    $0.kind == .deletionsHeld && $0.error?.contains("'ubiquity deletions confirm' uploads them") == true
                 }
             }
             monitor.signal(SIGINT)

@@ -59,7 +59,7 @@ import UbiquityCore
             #expect(try await b.ubiquity("list", "Documents/a.txt").out.split(separator: "\n").count == 1)
             #expect(try await b.ubiquity("list", "missing").status == 1)
             let wrong = try await b.ubiquity("list", "", options: ["--query", "size > much"])
-            #expect(wrong.status == 2 && wrong.err.contains("no value of size"))
+            #expect(wrong.status == 2 && wrong.err.contains("not a value of size"))
         }
     }
 

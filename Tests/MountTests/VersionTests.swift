@@ -56,7 +56,7 @@ import UbiquityControl
                 let expected = ConflictTotal(items: 1, versions: 1, bytes: 4, paths: ["Documents/report.txt"])
                 #expect(try await device.status().conflicts == expected)
             }
-            #expect(try await world.ubiquity("status").out.contains("1 item, 1 version, 4 B kept until somebody decides"))
+            #expect(try await world.ubiquity("status").out.contains("1 item, 1 version, 4 B kept until you decide"))
             try await a.ubiquity("resolve", "Documents/report.txt")
             try await world.settle(a, b)
             for device in [a, b] { #expect(try await device.status().conflicts == nil) }
@@ -308,7 +308,7 @@ import UbiquityControl
             }
             let current = try #require(try await versions().first { $0.kind == .current }).id
             let again = try await world.ubiquity("restore", path, current)
-            #expect(again.status == 1 && again.err.contains("it is the current one"), "\(again)")
+            #expect(again.status == 1 && again.err.contains("it is the current version"), "\(again)")
             #expect(try await world.ubiquity("resolve", "--keep", current, path).status == 0)
             try await world.settle(a, b)
             try await expectResolved(a, b)
@@ -573,7 +573,7 @@ import UbiquityControl
                  "'\(World.program)' restore '\(a.mountPoint)/f' \(second) && touch '\(world.folder)/done' && sleep 600"])
             try await a.waitUntil("test -e '\(world.folder)/done'")
             let other = try await a.attempt("'\(World.program)' restore f \(first)")
-            #expect(other.status != 0 && other.err.contains("somebody else uses it"), "\(other)")
+            #expect(other.status != 0 && other.err.contains("another program uses it"), "\(other)")
             holder.signal(SIGTERM)
         }
     }

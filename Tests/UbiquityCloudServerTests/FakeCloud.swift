@@ -118,7 +118,7 @@ final class FakeContainer: CloudService {
     func upload(_ chunks: [Chunk]) async throws {
         for chunk in chunks {
             guard chunk.id == TestChunks.id(of: chunk.bytes) else {
-                throw UbiquityError(.invalid, "chunk \(chunk.id) is not what its id says")
+                throw UbiquityError(.invalid, "chunk \(chunk.id) does not match its id")
             }
             state.withLock { $0.chunks[chunk.id] = chunk.bytes }
         }

@@ -77,7 +77,7 @@ import UbiquityWire
             let good = TestChunks.chunk([1, 2, 3])
             let wrong = Chunk(id: good.id, bytes: [1, 2, 4])
             try expect(400, .invalid, await Plain.send(
-                .POST, path, to: running, headers: Self.frames, body: ChunkFrame.encode(wrong)), "not what its id says")
+                .POST, path, to: running, headers: Self.frames, body: ChunkFrame.encode(wrong)), "does not match its id")
             try expect(400, .invalid, await Plain.send(
                 .POST, path, to: running, headers: Self.frames, body: ChunkFrame.encode(good).dropLast()), "inside")
             try expect(400, .invalid, await Plain.send(

@@ -56,9 +56,9 @@ import UbiquityCore
     }
 
     @Test("what is wrong with a message is told in words", arguments: [
-        ("{}", "'client' is missing"), (#"{"client":1,"items":[{"path":3,"use":"read"}]}"#, "no string in 'items.0.path'"),
-        (#"{"client":1,"items":[{"path":"f","use":"eat"}]}"#, "not known in 'items.0.use'"), ("nonsense", "no JSON"),
-        (#"{"client":"a","items":[]}"#, "no number in 'client'"), (#"{"client":1,"items":{}}"#, "no array in 'items'"),
+        ("{}", "'client' is missing"), (#"{"client":1,"items":[{"path":3,"use":"read"}]}"#, "not of type string in 'items.0.path'"),
+        (#"{"client":1,"items":[{"path":"f","use":"eat"}]}"#, "unknown value in 'items.0.use'"), ("nonsense", "not JSON"),
+        (#"{"client":"a","items":[]}"#, "not of type number in 'client'"), (#"{"client":1,"items":{}}"#, "not of type array in 'items'"),
         ("[]", "no object"),
     ])
     func reasons(_ text: String, _ reason: String) throws {

@@ -54,17 +54,17 @@ import UbiquityCore
 
     @Test("DQ-06: nonsense is refused with what is wrong and where", arguments: [
         ("nme == a", 1, "no key"), ("name", 5, "expected a comparison"), ("name ==", 8, "expected a value"),
-        ("name == \"a", 9, "does not end"), ("(name == a", 11, "expected \")\""), ("name == a)", 10, "expected \"and\""),
-        ("name == a b", 11, "expected \"and\""), ("size > abc", 8, "no value of size"), ("size like 5", 6, "not asked of"),
-        ("name > a", 6, "not asked of"), ("status == gone", 11, "no value"), ("modified > yesterday", 12, "no value"),
-        ("modified > 2026-02-30", 12, "no value"), ("modified > 2026-13-01", 12, "no value"),
-        ("conflicts == maybe", 14, "no value"),
-        ("kind == package", 9, "no value"), ("kind in {file, x}", 16, "no value"),
-        ("conflicts > 1", 11, "not asked of"), ("name like[d] a", 10, "only [c]"),
+        ("name == \"a", 9, "no closing quote"), ("(name == a", 11, "expected \")\""), ("name == a)", 10, "expected \"and\""),
+        ("name == a b", 11, "expected \"and\""), ("size > abc", 8, "not a value of size"), ("size like 5", 6, "cannot be used"),
+        ("name > a", 6, "cannot be used"), ("status == gone", 11, "not a value"), ("modified > yesterday", 12, "not a value"),
+        ("modified > 2026-02-30", 12, "not a value"), ("modified > 2026-13-01", 12, "not a value"),
+        ("conflicts == maybe", 14, "not a value"),
+        ("kind == package", 9, "not a value"), ("kind in {file, x}", 16, "not a value"),
+        ("conflicts > 1", 11, "cannot be used"), ("name like[d] a", 10, "only [c]"),
         ("name like[c a", 10, "no \"]\""), ("kind in file", 9, "in braces"), ("kind in {file", 14, "expected \",\""),
         ("kind in {}", 10, "expected a value"), ("and", 1, "no key"), ("name == a and", 14, "expected a key"),
-        ("\"name\" == a", 1, "expected a key"), ("size == nil and size > nil", 24, "no value"), ("size | 5", 6, "means nothing"),
-        ("percent-uploaded > nan", 20, "no value"), (")", 1, "expected a key"),
+        ("\"name\" == a", 1, "expected a key"), ("size == nil and size > nil", 24, "not a value"), ("size | 5", 6, "not expected"),
+        ("percent-uploaded > nan", 20, "not a value"), (")", 1, "expected a key"),
     ] as [(String, Int, String)])
     func isRefused(_ text: String, _ position: Int, _ words: String) throws {
         let error = try #require(throws: UbiquityError.self) { try QueryPredicate(parsing: text, now: Self.now) }

@@ -48,7 +48,7 @@ struct ContainerPages: Sendable {
                 "\(CivilTime.text(deleted.deletedAt))")
         }
         let list: HTML = rows.isEmpty
-            ? "<p>The trash is empty.</p>" : .table(["where it was", "kind", "size", "deleted"], rows)
+            ? "<p>The trash is empty.</p>" : .table(["path", "kind", "size", "deleted"], rows)
         return page(above: [], nil, "<h2>Trash</h2>\(list)\(more(next))")
     }
 
@@ -74,9 +74,9 @@ struct ContainerPages: Sendable {
                 "\(Self.word(for: version.kind))", "\(CivilTime.text(version.modifiedAt))",
                 "\(CivilTime.text(version.savedAt))", "\(version.content.deviceName)",
                 "\(OverviewPage.bytes(version.content.size))", "\(version.savedName.description)",
-                "\(version.content.isAvailable ? "" : "on its way")", "\(version.content.version.description)")
+                "\(version.content.isAvailable ? "" : "not uploaded")", "\(version.content.version.description)")
         }
-        return "<h2>Versions</h2>\(HTML.table(["", "made", "came here", "on", "size", "as", "", "id"], rows))"
+        return "<h2>Versions</h2>\(HTML.table(["", "made", "received", "on", "size", "as", "", "id"], rows))"
     }
 
     // MARK: Parts
@@ -106,7 +106,7 @@ struct ContainerPages: Sendable {
     }
 
     private func items(_ items: [RemoteItem]) -> HTML {
-        guard !items.isEmpty else { return "<p>Nothing is in here.</p>" }
+        guard !items.isEmpty else { return "<p>This folder is empty.</p>" }
         return .table(
             ["name", "kind", "size", "modified", "last saved on", "conflicts", "state"],
             items.map { item in
@@ -122,7 +122,7 @@ struct ContainerPages: Sendable {
     private static func state(of item: RemoteItem) -> String {
         if item.isDeleted { return "deleted" }
         if item.hasLostContent { return "content lost" }
-        return item.content?.isAvailable == false ? "content on its way" : ""
+        return item.content?.isAvailable == false ? "content not uploaded" : ""
     }
 
     private static func word(for kind: ItemKind) -> String {

@@ -54,8 +54,8 @@ struct PageRoutes: Sendable {
         if let token = try request.bearer() { return .account(try await host.authenticate(token)) }
         guard context.isLocal else {
             throw UbiquityError(
-                .signedOut, "this page wants the account's token as password",
-                remedy: "it is what \"ubiquity account create\" printed; the name does not matter")
+                .signedOut, "this page requires the account's token as password",
+                remedy: "enter the token that \"ubiquity account create\" printed; the user name does not matter")
         }
         return .owner
     }

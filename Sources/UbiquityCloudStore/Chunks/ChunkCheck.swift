@@ -21,7 +21,7 @@ enum ChunkCheck {
             throw UbiquityError(.invalid, "chunk \(chunk.id) has \(chunk.bytes.count) bytes, not \(allowed)")
         }
         guard matches(chunk.bytes, chunk.id) else {
-            throw UbiquityError(.invalid, "chunk \(chunk.id) is not what its id says")
+            throw UbiquityError(.invalid, "chunk \(chunk.id) does not match its id")
         }
     }
 

@@ -10,7 +10,7 @@ extension FileChunkStore {
 
     /// - Returns: whether the chunk has a file.
     func touch(_ id: ChunkID, _ now: Timestamp) throws -> Bool {
-        try describing("note the use of chunk \(id)", at: directory) { () throws(Errno) in
+        try describing("record the use of chunk \(id)", at: directory) { () throws(Errno) in
             try collection[Int(Self.folder(of: id))].withLock { _ throws(Errno) in
                 try wherever(id) { path throws(Errno) in
                     try FileSystem.setTimes(path, accessed: nil, modified: now)
@@ -106,7 +106,7 @@ extension FileChunkStore {
     }
 
     private func visit(_ id: ChunkID, _ body: (_ id: ChunkID, _ storedAt: Timestamp) throws -> Void) throws {
-        let storedAt = try describing("look at chunk \(id)", at: directory) { () throws(Errno) in
+        let storedAt = try describing("examine chunk \(id)", at: directory) { () throws(Errno) in
             try wherever(id) { path throws(Errno) in try FileSystem.status(path).modifiedAt }
         }
         if let storedAt { try body(id, storedAt) }

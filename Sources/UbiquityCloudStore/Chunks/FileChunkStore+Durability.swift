@@ -111,7 +111,7 @@ extension FileChunkStore {
     /// - Returns: false if the file is gone.
     private func move(_ id: ChunkID, _ number: UInt64) throws -> Bool {
         let path = path(of: id)
-        return try describing("keep chunk \(id)", at: path) { () throws(Errno) in
+        return try describing("move chunk \(id) into place", at: path) { () throws(Errno) in
             do throws(Errno) {
                 try FileSystem.rename(incomingPath(number), to: path)
                 return true

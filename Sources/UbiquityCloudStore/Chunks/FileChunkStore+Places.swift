@@ -69,7 +69,7 @@ extension FileChunkStore {
     }
 
     func removeLeftovers() throws(UbiquityError) {
-        try describing("remove what was not durable", at: droppedFolder) { () throws(Errno) in
+        try describing("remove chunks that are not durable", at: droppedFolder) { () throws(Errno) in
             for entry in try FileSystem.entries(of: droppedFolder) {
                 try FileSystem.removeTree(Path.join(droppedFolder, entry.text))
             }

@@ -39,7 +39,7 @@ package final class FileChunkStore: ChunkStore {
             return try FileDescriptor.open(directory, [.readOnly, .directory])
         })
         size = try StoredSize(folder: directory)
-        try describing("put aside what was not durable", at: directory) { () throws(Errno) in
+        try describing("set aside chunks that are not durable", at: directory) { () throws(Errno) in
             try putLeftoversAside()
         }
     }
@@ -144,7 +144,7 @@ package final class FileChunkStore: ChunkStore {
         } catch where Self.badPlaces.contains(error) {
             throw UbiquityError(
                 .damaged, "the disk cannot read chunk \(id): \(error)", at: path(of: id),
-                remedy: "look at the cloud's disk; 'ubiquity doctor' on a device that has the content sends it again")
+                remedy: "check the cloud's disk; 'ubiquity doctor' on a device that has the content uploads it again")
         } catch {
             throw UbiquityError(error, doing: "read chunk \(id)", at: path(of: id))
         }

@@ -13,7 +13,7 @@ extension Cloud {
     package func createAccount(_ name: String) async throws -> String {
         guard name != Self.localAccount else {
             throw UbiquityError(
-                .invalidName, "\"\(name)\" is the account of whoever reaches the cloud's socket",
+                .invalidName, "\"\(name)\" is reserved for the cloud's own socket",
                 remedy: "choose another name")
         }
         guard ContainerID(name) != nil else {
@@ -24,7 +24,7 @@ extension Cloud {
             try write { db in
                 guard try Row.fetchOne(db, sql: "SELECT 1 FROM accounts WHERE name = ?", arguments: [name]) == nil
                 else {
-                    throw UbiquityError(.alreadyExists, "there is an account of this name", at: name)
+                    throw UbiquityError(.alreadyExists, "an account of this name exists", at: name)
                 }
                 let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM accounts") ?? 0
                 guard count < CloudLimits.maximumAccounts else {
@@ -123,7 +123,8 @@ extension Cloud {
             }
         }
         guard let name else {
-            throw UbiquityError(.signedOut, "the cloud does not know this token", remedy: "ubiquity login again")
+            throw UbiquityError(
+                .signedOut, "the cloud does not know this token", remedy: "sign in again with 'ubiquity login'")
         }
         return name
     }

@@ -13,7 +13,10 @@ extension Cloud {
         let reserve = min(CloudLimits.databaseRoom, disk.totalBytes / CloudLimits.databaseShare)
         guard disk.availableBytes - Int64(bytes) >= reserve else {
             throw UbiquityError(
-                .noSpace, "the cloud's disk is full", remedy: "make room on it, in or beside the cloud's data folder")
+                .noSpace,
+                "the cloud's disk is full: \(ByteSize.text(Int64(bytes))) needed, "
+                    + "\(ByteSize.text(max(0, disk.availableBytes - reserve))) left for contents",
+                remedy: "free some space on the disk of the cloud's data folder")
         }
     }
 }

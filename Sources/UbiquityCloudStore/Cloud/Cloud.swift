@@ -60,7 +60,7 @@ package final class Cloud: Sendable {
                 try CloudSchema.prepare(db, incarnation: random.next())
                 if noticesCopies, try DatabasePlace(of: Path.join(folder, "metadata.db")).isNew(in: db) {
                     logger.warning(
-                        "the cloud's database was copied here: devices compare all that they have with it",
+                        "the cloud's database is a copy; devices compare their complete state with it",
                         metadata: ["data": "\(folder)"])
                     try db.execute(
                         sql: "UPDATE meta SET value = ? WHERE name = 'incarnation'",
@@ -90,7 +90,7 @@ package final class Cloud: Sendable {
         do {
             guard try !stands() else { return }
         } catch {
-            throw UbiquityError(.offline, "the cloud cannot look for its data: \(error.message)", at: folder)
+            throw UbiquityError(.offline, "the cloud cannot check its data folder: \(error.message)", at: folder)
         }
         throw UbiquityError(
             .offline, "the cloud's data folder, or its \(Self.lockName), was removed or moved while it was in use",
@@ -141,7 +141,7 @@ package final class Cloud: Sendable {
             _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
         } catch {
             // Nothing is lost: the next start reads the log.
-            logger.notice("the database's log stays", metadata: ["reason": "\(error)"])
+            logger.notice("cannot checkpoint the database; the next start does it", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -199,7 +199,7 @@ package final class Cloud: Sendable {
             let isFull = error.resultCode == .SQLITE_FULL
             throw UbiquityError(
                 isFull ? .noSpace : .io, "the cloud's database failed: \(error.message ?? "\(error)")",
-                remedy: isFull ? "make room on the cloud's disk" : "look at the cloud's disk and its log")
+                remedy: isFull ? "free some space on the cloud's disk" : "check the cloud's disk and its log")
         }
     }
 }

@@ -11,7 +11,7 @@ enum CloudSchema {
         guard found <= formatVersion else {
             throw UbiquityError(
                 .newerFormat, "the cloud's data was made by a newer version of ubiquity (format \(found))",
-                remedy: "run that version; nothing was changed")
+                remedy: "run that version; the data is unchanged")
         }
         if found < 1 {
             try db.execute(sql: version1)

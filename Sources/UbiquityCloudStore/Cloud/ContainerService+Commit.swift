@@ -69,7 +69,7 @@ extension ContainerService {
         guard bytes > Limits.maximumPageBytes else { return }
         throw UbiquityError(
             .tooLarge, "the items of the commit have \(bytes) bytes of names, attributes and conflicts",
-            remedy: "none needed for ubiquity's devices, which send fewer at a time; others must do the same")
+            remedy: "send fewer items at a time, as ubiquity's devices do")
     }
 
     private func answer(_ db: Database, to request: CommitRequest) throws -> (Int64, CommitResponse)? {
@@ -77,7 +77,7 @@ extension ContainerService {
         let tables = ContainerTables(db: db, container: found.number)
         guard let (revision, outcomes) = try tables.answer(to: request.id) else { return nil }
         guard outcomes.count == request.changes.count else {
-            throw UbiquityError(.invalid, "request \(request.id) was another one before")
+            throw UbiquityError(.invalid, "request \(request.id) repeats the id of a different request")
         }
         return (found.number, try response(outcomes, at: revision, tables))
     }
@@ -111,8 +111,10 @@ extension ContainerService {
             let used = row.number(0), let quota = row.number(1), used > quota
         else { return }
         throw UbiquityError(
-            .quotaExceeded, "the account is full: it may use \(quota) bytes",
-            remedy: "delete something, or ask for more")
+            .quotaExceeded,
+            "the account is full: the change needs \(ByteSize.text(delta)), "
+                + "\(ByteSize.text(max(0, quota - (used - delta)))) left of \(ByteSize.text(quota))",
+            remedy: "delete items, or ask the cloud's owner for a larger quota")
     }
 
     // MARK: Chunks of a commit
@@ -139,7 +141,7 @@ extension ContainerService {
                     ? small.updateValue(reference.length, forKey: reference.id)
                     : large.updateValue(reference.length, forKey: reference.id)
                 if let other, other != reference.length {
-                    throw UbiquityError(.invalid, "chunk \(reference.id) is given two lengths")
+                    throw UbiquityError(.invalid, "the commit gives chunk \(reference.id) two lengths")
                 }
             }
         }

@@ -11,7 +11,7 @@ struct DatabasePlace: Equatable {
     private var birth: Int64?
 
     init(of path: String) throws {
-        (device, inode, birth) = try describing("look at the cloud's database", at: path) { () throws(Errno) in
+        (device, inode, birth) = try describing("examine the cloud's database", at: path) { () throws(Errno) in
             // By path only: closing another descriptor of the database would release all locks that SQLite holds on it
             // in this process (POSIX). Another program's SQLite would then remove the log in use.
             let file = try FileDescriptor.open(path, .pathOnly)

@@ -30,8 +30,8 @@ enum HistoryCheck {
     }
 
     static let error = UbiquityError(
-        .invalid, "the device knows another history of the container than this one",
-        remedy: "none needed: an older copy of the cloud's data was put back, and devices send what it lacks")
+        .invalid, "the device's history differs from the container's",
+        remedy: "none needed: an older copy of the cloud's data was restored, and devices upload what it lacks")
 }
 
 /// Rolls back a commit's transaction.

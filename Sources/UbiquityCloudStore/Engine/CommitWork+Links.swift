@@ -34,7 +34,7 @@ extension CommitWork {
             target != known.linkTarget
         else { return true }
         guard let id = ItemID(bytes: target) else {
-            throw UbiquityError(.invalid, "the target of link \(link) is no item id")
+            throw UbiquityError(.invalid, "the target of link \(link) is not an item id")
         }
         guard let record = try record(mergedInto[id] ?? id) else { return false }
         try requireLinkable(record, by: link)

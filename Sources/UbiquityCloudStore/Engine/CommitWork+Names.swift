@@ -46,7 +46,7 @@ extension CommitWork {
         guard let draft = drafts[id] else { return }
         let ancestry = try ancestry(of: draft.record.parent)
         guard ancestry.depth < Limits.maximumDepth else {
-            throw UbiquityError(.invalid, "item \(id) lies deeper than \(Limits.maximumDepth) folders")
+            throw UbiquityError(.invalid, "item \(id) is more than \(Limits.maximumDepth) folders deep")
         }
         let place = Place(parent: draft.record.parent, name: draft.record.name)
         guard let holder = try slots.holder(of: place), holder != id else {

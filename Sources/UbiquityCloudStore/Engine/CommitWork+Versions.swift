@@ -79,7 +79,7 @@ extension CommitWork {
         // After all are placed: items restored together may have been nested the other way round.
         for change in placed {
             guard let parent = try record(change.id).flatMap({ try record($0.parent) }), parent.kind == .directory
-            else { throw UbiquityError(.notFound, "the folder to restore to is not there") }
+            else { throw UbiquityError(.notFound, "the target folder does not exist") }
             guard try change.kind != .directory || !liesInItself(change.id) else {
                 throw UbiquityError(.invalid, "a folder cannot be restored into itself")
             }

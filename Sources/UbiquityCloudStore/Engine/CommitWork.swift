@@ -97,7 +97,7 @@ final class CommitWork {
     func update(_ id: ItemID, _ change: (inout ItemDraft) throws -> Void) throws {
         try load(id)
         guard var draft = drafts[id] else {
-            throw UbiquityError(.damaged, "item \(id) is not there, though another refers to it")
+            throw UbiquityError(.damaged, "item \(id) is missing, though another item refers to it")
         }
         try change(&draft)
         drafts[id] = draft
@@ -116,9 +116,9 @@ final class CommitWork {
             else { continue }
             throw UbiquityError(
                 .tooLarge,
-                "the cloud keeps at most \(CloudLimits.conflictsPerItem) conflict versions of one item, and "
-                    + "\"\(draft.record.name)\" has as many",
-                remedy: "resolve some of them (ubiquity resolve); then this change is sent by itself")
+                "\"\(draft.record.name)\" has \(CloudLimits.conflictsPerItem) undecided conflict versions, the maximum "
+                    + "of one item",
+                remedy: "resolve some of them with 'ubiquity resolve'; then this change is uploaded automatically")
         }
     }
 

@@ -23,7 +23,7 @@ final class MeteredState: ContainerState {
         spent += amount
         guard spent <= limit else {
             throw UbiquityError(
-                .tooLarge, "the commit needs more than \(limit) looks into the database",
+                .tooLarge, "the commit needs more than \(limit) database queries",
                 remedy: "send fewer changes at a time, as ubiquity's devices do by themselves")
         }
     }

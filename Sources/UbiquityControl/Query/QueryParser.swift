@@ -110,7 +110,7 @@ private struct QueryParser {
         var result = QueryComparison(key, comparison, [])
         if case .modifier(let modifier) = token.kind {
             guard modifier == "c" else {
-                throw QueryToken.failure("only [c] (upper and lower case are one) is known", at: token.position)
+                throw QueryToken.failure("only [c] (ignore case) is supported", at: token.position)
             }
             result.ignoresCase = true
             next += 1
@@ -132,7 +132,7 @@ private struct QueryParser {
         guard let found else { return nil }
         guard Self.operators(of: key.values).contains(found) else {
             throw QueryToken.failure(
-                "\"\(found.rawValue)\" is not asked of \(key.rawValue)", at: token.position,
+                "\"\(found.rawValue)\" cannot be used with \(key.rawValue)", at: token.position,
                 remedy: "write for example \(Self.example(key))")
         }
         next += 1
@@ -196,7 +196,7 @@ private struct QueryParser {
         }
         guard let value = value(of: key, text, comparison) else {
             throw QueryToken.failure(
-                "\"\(text)\" is no value of \(key.rawValue)", at: found.position,
+                "\"\(text)\" is not a value of \(key.rawValue)", at: found.position,
                 remedy: "write for example \(Self.example(key))")
         }
         return value

@@ -63,7 +63,7 @@ struct QueryToken: Hashable {
                 next += sign.count
             } else {
                 let word = characters[next...].prefix { !marks.contains($0) }
-                guard !word.isEmpty else { throw failure("\"\(first)\" means nothing here", at: start + 1) }
+                guard !word.isEmpty else { throw failure("\"\(first)\" is not expected here", at: start + 1) }
                 kind = .word(String(word))
                 next += word.count
             }
@@ -82,7 +82,7 @@ struct QueryToken: Hashable {
             text.append(characters[next])
             next += 1
         }
-        guard next < characters.count else { throw failure("the text in quotes does not end", at: start + 1) }
+        guard next < characters.count else { throw failure("the quoted text has no closing quote", at: start + 1) }
         next += 1
         return text
     }

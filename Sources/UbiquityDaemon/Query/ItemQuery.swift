@@ -24,7 +24,7 @@ struct ItemQuery: Sendable {
         folder = try ItemTree.names(of: wanted.folder ?? "")
         isLive = wanted.isLive
         let seconds = wanted.interval ?? Self.usualInterval
-        guard seconds.isFinite else { throw UbiquityError(.invalid, "not a number of seconds") }
+        guard seconds.isFinite else { throw UbiquityError(.invalid, "the interval is not a number of seconds") }
         interval = .seconds(min(max(seconds, Self.intervals.lowerBound), Self.intervals.upperBound))
     }
 

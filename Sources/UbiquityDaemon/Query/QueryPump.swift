@@ -66,7 +66,7 @@ final class QueryPump: Sendable {
     }
 
     private func note(_ error: any Error) {
-        controller.parts.logger.warning("cannot tell queries of transfers", metadata: ["error": "\(error)"])
+        controller.parts.logger.warning("cannot send transfers to queries", metadata: ["error": "\(error)"])
     }
 
     private func look(_ before: Seen) throws -> Seen {

@@ -20,7 +20,9 @@ extension ControlRoutes {
             let run = QueryRun(query, controller.parts.look)
             // Before the first look: changes from here on are reported.
             let live = query.isLive ? controller.queries.watch() : nil
-            if query.isLive, live == nil { throw UbiquityError(.tooManyRequests, "too many live queries") }
+            if query.isLive, live == nil {
+                throw UbiquityError(.tooManyRequests, "too many live queries: at most \(QueryHub.maximumWatchers)")
+            }
             let body = ResponseBody { writer in
                 defer { live?.end() }
                 try await Self.answer(run, &writer)

@@ -62,7 +62,7 @@ final class Replayer: Sendable {
             fileSystem.finishReplay(error == nil)
         case .ended: fileSystem.finishReplay(false)
         case .hanging:
-            logger.info("a remote change waits for a program's call; programs that watch are not told of all")
+            logger.info("a remote change waits for a program's call; watching programs miss some events")
             fileSystem.finishReplay(false)
             fileSystem.dropReplays()
         }
@@ -74,7 +74,7 @@ final class Replayer: Sendable {
                 fileSystem.setReplayProcess(process)
             }
         } catch {
-            logger.warning("programs that watch are not told of remote changes", metadata: ["error": "\(error)"])
+            logger.warning("watching programs get no events of remote changes", metadata: ["error": "\(error)"])
             return nil
         }
     }

@@ -37,7 +37,7 @@ package final class RequestRings: Sendable {
 
     /// Why requests come through the device instead; nil if they come by rings.
     package var refusal: String? {
-        state.withLock { $0.refusal } ?? (areActive ? nil : "the mount has only begun")
+        state.withLock { $0.refusal } ?? (areActive ? nil : "the mount is still starting")
     }
 
     var isWanted: Bool { state.withLock { $0.refusal == nil } }
@@ -116,7 +116,7 @@ package final class RequestRings: Sendable {
     }
 
     private static let startLimit: Duration = .seconds(10)
-    private static let noThread = UbiquityError(.noSpace, "there is no thread to be had")
+    private static let noThread = UbiquityError(.noSpace, "cannot create a thread")
 
     private func report(_ core: UInt16, _ isRunning: Bool) {
         start.withLock { $0[core] = isRunning }

@@ -33,7 +33,7 @@ package enum RingSupport {
         }
         // Many containers and some machines lack io_uring. The kernel would wait for queues that cannot be made.
         do throws(Errno) { _ = try KernelRing(submissions: 2, completions: 4) } catch {
-            return Offer(refusal: "io_uring is not to be had here: \(error)")
+            return Offer(refusal: "io_uring is not available here: \(error)")
         }
         guard let value = try? SmallFile.read(parameter, limit: 16) else {
             return Offer(refusal: "the kernel does not offer it (it came with Linux 6.14)")
@@ -55,7 +55,8 @@ package enum RingSupport {
     static func cores() throws(UbiquityError) -> UInt16 {
         let text = try SmallFile.read(possibleCores, limit: 4096).map { String(decoding: $0, as: UTF8.self) } ?? ""
         guard let last = lastCore(of: text), last < maximumCores else {
-            throw UbiquityError(.notSupported, "the machine has more cores than are served, or numbers them unusually")
+            throw UbiquityError(
+                .notSupported, "the machine has more than \(maximumCores) cores, or numbers them unusually")
         }
         return UInt16(last + 1)
     }
