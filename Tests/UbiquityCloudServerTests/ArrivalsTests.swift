@@ -22,7 +22,7 @@ import UbiquitySystem
     }
 
     /// Without being kept the first of them would be a trap.
-    @Test func whoIsNotServedIsClosedAtTheEnd() async throws {
+    @Test func unservedConnectionIsClosedAtTheEnd() async throws {
         let arrivals = Arrivals()
         let server = try await dropping(arrivals)
         let clients = [try await connected(to: server), try await connected(to: server)]
@@ -38,7 +38,7 @@ import UbiquitySystem
         try await server.close()
     }
 
-    @Test func whoLeavesIsForgotten() async throws {
+    @Test func closedConnectionIsForgotten() async throws {
         let arrivals = Arrivals()
         let server = try await dropping(arrivals)
         let client = try await connected(to: server)

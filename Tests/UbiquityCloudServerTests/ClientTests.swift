@@ -28,7 +28,7 @@ import UbiquityWire
     }
 
     /// Many devices at one cloud: it is there, and busy.
-    @Test func whoComesToAFullQueueWaitsForItsTurn() async throws {
+    @Test func requestAtFullQueueWaits() async throws {
         let socket = try CrowdedSocket(named: "cloud.sock")
         let client = try CloudClient(
             CloudAddress(socket.folder + "/cloud.sock"), container: RunningServer.containerName,

@@ -48,7 +48,7 @@ import UbiquityWire
         await late.shutdown()
     }
 
-    @Test func whatTakesTooLongIsBrokenOff() async throws {
+    @Test func slowRequestIsCancelledAtTheEnd() async throws {
         let running = try await Harness.start(.unixSocket, shutdownLimit: .milliseconds(50))
         let client = try running.client()
         let (entered, entering) = AsyncStream.makeStream(of: Void.self)

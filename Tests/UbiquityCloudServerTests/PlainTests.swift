@@ -59,7 +59,7 @@ import UbiquityWire
         }
     }
 
-    @Test func whatCameWholeOfAnUploadThatBreaksOffIsKept() async throws {
+    @Test func completeChunksOfBrokenUploadAreKept() async throws {
         try await Harness.withServer(.tcp) { running, client in
             let chunks = [TestChunks.chunk([UInt8](repeating: 1, count: 1000)), TestChunks.chunk([2, 3, 4])]
             let frames = chunks.flatMap { ChunkFrame.header($0.id, length: $0.bytes.count) + $0.bytes }

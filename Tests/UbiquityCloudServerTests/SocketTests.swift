@@ -45,7 +45,7 @@ import UbiquitySystem
         try await running.task.value
     }
 
-    @Test func whatIsNoSocketIsLeftAlone() async throws {
+    @Test func pathThatIsNoSocketIsLeftAlone() async throws {
         let folder = try TestFolder()
         let path = folder.path + "/cloud.sock"
         try SmallFile.publish(Array("mine".utf8), at: path)

@@ -40,7 +40,7 @@ import UbiquityWire
         #expect(try FileSystem.status(path).isDirectory)
     }
 
-    @Test func whatIsNotDurableGoesWithItsProcess() throws {
+    @Test func undurableChunksAreLostWithTheProcess() throws {
         let first = try folder.open()
         try first.store(chunks)
         try first.makeDurable([ids[1]])

@@ -30,7 +30,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
     }
 
     @Test(arguments: ChunkStoreKind.allCases)
-    func whatIsStoredIsReadBeforeAndAfterItIsDurable(_ kind: ChunkStoreKind) throws {
+    func storedChunkIsReadableBeforeAndAfterSync(_ kind: ChunkStoreKind) throws {
         let store = try open(kind)
         let chunks = ChunkSamples.chunks(0..<40) + [ChunkSamples.chunk(99, length: Limits.maximumChunkLength)]
         try store.store(chunks)
@@ -45,7 +45,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
     }
 
     @Test(arguments: ChunkStoreKind.allCases)
-    func whatIsMissingComesInTheOrderAskedFor(_ kind: ChunkStoreKind) throws {
+    func missingChunksKeepTheRequestedOrder(_ kind: ChunkStoreKind) throws {
         let store = try open(kind)
         let chunks = ChunkSamples.chunks(0..<12)
         try store.store(chunks.filter { $0.bytes[0] % 3 == 0 } + [chunks[5]])
@@ -60,7 +60,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
     }
 
     @Test(arguments: ChunkStoreKind.allCases)
-    func whatIsNotWhatItsIdSaysIsRefused(_ kind: ChunkStoreKind) throws {
+    func chunkThatDoesNotMatchItsIdIsRefused(_ kind: ChunkStoreKind) throws {
         let store = try open(kind)
         let good = ChunkSamples.chunk(1), other = ChunkSamples.chunk(2)
         let wrong = [

@@ -89,7 +89,7 @@ import UbiquityWire
         #expect(try await service.usage().usedBytes == 0)
     }
 
-    @Test func whatAChunkSaysIsVerified() async throws {
+    @Test func chunkOfCommitIsVerified() async throws {
         let service = try await bench.container()
         var bad = small
         bad.bytes[7] ^= 1

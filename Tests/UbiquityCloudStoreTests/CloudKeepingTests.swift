@@ -300,7 +300,7 @@ import UbiquityWire
     /// A current version that cannot be read gives way to what is sent. What has the same goes, what has another content
     /// is an earlier version, and one that is sent again under its own name is itself.
     @Test(arguments: [("same", nil as UInt64?), ("other", nil), ("itself", 1)])
-    func aLostVersionGivesWay(_ what: String, _ version: UInt64?) async throws {
+    func contentReplacesLostVersion(_ what: String, _ version: UInt64?) async throws {
         _ = try await bench.container().commit(bench.request([try bench.file(1, "a", [small], version: 1)], [small]))
         try await damage("UPDATE versions SET device = x'00'")
         let service = try await bench.container()

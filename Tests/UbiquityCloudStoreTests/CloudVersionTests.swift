@@ -43,7 +43,7 @@ import UbiquityWire
         try await service.versions(of: .number(1)).map(\.kind)
     }
 
-    @Test func theFeedAndTheListTellOfVersions() async throws {
+    @Test func feedAndListContainVersions() async throws {
         let service = try await service()
         let item = try #require(try await service.changes(after: .zero, limit: 10).items.first)
         #expect(item.conflictCount == 1 && item.hasHistory && item.conflicts.map(\.id) == [.number(3)])

@@ -221,7 +221,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
     // MARK: More than two devices
 
     @Test(arguments: [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]])
-    func ofManyEditsTheNewestWinsAndAllOthersAreKept(order: [Int]) throws {
+    func newestOfManyEditsWinsAndOthersAreKept(order: [Int]) throws {
         let bench = EngineBench()
         try Self.prepare(bench)
         let base = bench.revision.number

@@ -24,20 +24,20 @@ import UbiquityCore
     }
 
     /// The answer to the announcement was lost, and the file was written again before its content went up.
-    @Test(arguments: [200, 300, 400] as [Int64]) func whatTheDeviceWroteSinceIsNoConflict(time: Int64) throws {
+    @Test(arguments: [200, 300, 400] as [Int64]) func laterContentOfTheAnnouncingDeviceIsNoConflict(time: Int64) throws {
         try bench.commit(here, Make.file(1, "a", version: 2, "y", at: time))
         expect(current: 2, history: [1])
         #expect(bench.item(.number(1))?.modifiedAt == .at(time))
     }
 
-    @Test func anAnnouncementRepeatedWithWhatWasWrittenSinceChangesNothing() throws {
+    @Test func repeatedAnnouncementChangesNothing() throws {
         try bench.commit(here, Make.file(1, "a", version: 2, nil, at: 400))
         expect(current: 1)
         try bench.commit(here, Make.save(1, base: 2, at: 400, version: 2, on: 2, "y"))
         expect(current: 2, history: [1])
     }
 
-    @Test func whatTheDeviceWroteSinceCanLoseAgainstAnother() throws {
+    @Test func laterContentOfTheAnnouncingDeviceCanLose() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 400, version: 2, on: nil, "y"))
         expect(current: 2, conflicts: [1])
         try bench.commit(here, Make.file(1, "a", version: 3, "z", at: 350))
@@ -45,7 +45,7 @@ import UbiquityCore
     }
 
     /// Another device has put something in its place without having it.
-    @Test func whatArrivesAfterItWasReplacedIsHistoryFromThenOn() throws {
+    @Test func replacedAnnouncementBecomesHistoryOnArrival() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 400, version: 2, on: 1, "y"))
         expect(current: 2, history: [1])
         #expect(bench.item(.number(1))?.hasHistory == false)
@@ -66,7 +66,7 @@ import UbiquityCore
     // MARK: Given up
 
     /// Another device has given it a name, of which the one that made it, and has done away with it, did not know.
-    @Test func whatItsDeviceDeletesGoesWithItsOtherNames() throws {
+    @Test func deletionOfAnnouncedFileDeletesItsLinks() throws {
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
         // Anybody else's deletion does not hold.
         try bench.commit(EngineBench.there, Make.delete(1, base: 1))
@@ -77,7 +77,7 @@ import UbiquityCore
     }
 
     /// The name came after the deletion, from one who had not heard of it.
-    @Test func whatItsDeviceDeletedDoesNotComeBackForAnotherName() throws {
+    @Test func newLinkDoesNotRestoreGivenUpFile() throws {
         try bench.commit(here, Make.delete(1, base: 1))
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
         #expect(bench.item(.number(1))?.isLive == false)
@@ -85,7 +85,7 @@ import UbiquityCore
     }
 
     /// Its device has it, and sends it when it hears that it is not deleted.
-    @Test func whatAnotherDeletedComesBackForAnotherName() throws {
+    @Test func newLinkRestoresFileDeletedByAnotherDevice() throws {
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
         #expect(bench.item(.number(1))?.isLive == true)
@@ -118,7 +118,7 @@ import UbiquityCore
     }
 
     /// Its device has lost the content; who brought the file back had none.
-    @Test func whatComesBackWithoutAContentGoesWhenItsDeviceGivesItUp() throws {
+    @Test func restoredFileWithoutContentIsDeletedWhenGivenUp() throws {
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(there, Make.undelete(1))
         #expect(bench.livePaths == ["a"])

@@ -53,7 +53,7 @@ import UbiquityCore
         #expect(bench.path(id) == "later")
     }
 
-    @Test func whatIsMadeFromAVersionIsNotOlderThanThat() throws {
+    @Test func editIsNotOlderThanItsBase() throws {
         // The time of the file itself may be any: a copying tool kept it, or the clock was set between.
         bench.now = .at(2 * Self.year + 5000)
         try edit(EngineBench.there, 2, "y", ago: 2000, off: 0)

@@ -26,7 +26,7 @@ import UbiquityCore
         #expect(bench.item(id)?.modifiedAt == .at(200))
     }
 
-    @Test func ofTwoVersionsFromOneBaseTheNewerWins() throws {
+    @Test func newerOfTwoVersionsFromOneBaseWins() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         expect(current: 2, conflicts: [3], history: [1])
@@ -110,7 +110,7 @@ import UbiquityCore
     }
 
     /// Saved with the bytes that it was made from, before or after another device's edit: that is no edit.
-    @Test(arguments: [150, 250]) func whatItWasMadeFromIsNoConflict(time: Int64) throws {
+    @Test(arguments: [150, 250]) func uneditedSaveIsNoConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: time, version: 3, on: 1, "x"))
         expect(current: 2, history: [1])
@@ -118,14 +118,14 @@ import UbiquityCore
     }
 
     /// A device that does not know that the cloud has taken its edit, and has gone back since.
-    @Test func whatItWasMadeFromIsLaterThanAnOwnEdit() throws {
+    @Test func uneditedSaveAfterOwnEditWins() throws {
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 250, version: 3, on: 1, "x"))
         expect(current: 3, conflicts: [2], history: [1])
     }
 
     /// Somebody wants it in the place of what another device has made of it.
-    @Test func whatItWasMadeFromIsRestored() throws {
+    @Test func restoreOfTheBaseWins() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(1), as: .number(3), base: .number(1))))
         expect(current: 3, conflicts: [2], history: [1])

@@ -21,7 +21,7 @@ import UbiquityCore
         #expect(item.mode == 0o600 && item.version == .number(2) && item.name == name)
     }
 
-    @Test func ofTwoChangesOfOneFieldTheLaterHolds() throws {
+    @Test func laterOfTwoChangesOfOneFieldWins() throws {
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         let plan = try bench.commit(EngineBench.there, mode(0o640, base: 1, at: 200))
         #expect(bench.item(id)?.mode == 0o600)
@@ -36,7 +36,7 @@ import UbiquityCore
         #expect(bench.item(id)?.mode == 0o600)
     }
 
-    @Test func whoKnewTheLastChangeHoldsWhateverItsClock() throws {
+    @Test func changeThatKnewTheLastOneWinsWhateverTheClock() throws {
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         try bench.commit(EngineBench.there, mode(0o640, base: 2, at: 50))
         #expect(bench.item(id)?.mode == 0o640)
@@ -46,7 +46,7 @@ import UbiquityCore
     }
 
     /// It lost power, and its index had only the first one on the disk.
-    @Test func ofTwoChangesByOneDeviceTheLaterHolds() throws {
+    @Test func laterOfTwoChangesByOneDeviceWins() throws {
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         try bench.commit(EngineBench.here, mode(0o640, base: 1, at: 200))
         #expect(bench.item(id)?.mode == 0o600)
@@ -81,7 +81,7 @@ import UbiquityCore
         #expect(bench.item(id)?.mode == 0o640)
     }
 
-    @Test func whatChangesNothingKeepsTheRevision() throws {
+    @Test func changeWithoutEffectKeepsTheRevision() throws {
         let before = bench.revision
         try bench.commit(EngineBench.there, mode(0o644, base: 1, at: 900))
         try bench.commit(EngineBench.there, Make.move(1, base: 1, to: "a"))

@@ -44,7 +44,7 @@ struct EngineLinkTests {
         #expect(try bench.items[.number(1)]?.name == ItemName("b"))
     }
 
-    @Test func aLinkToWhatNobodyKnowsIsNotMade() throws {
+    @Test func linkToUnknownItemIsDropped() throws {
         let bench = EngineBench()
         let plan = try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1))
         #expect(plan.outcomes == [.unknownItem])

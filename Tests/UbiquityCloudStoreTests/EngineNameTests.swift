@@ -129,7 +129,7 @@ import UbiquityWire
         #expect(bench.path(.number(2)) == "a 2" && bench.path(.number(1)) == "a")
     }
 
-    @Test func whatComesBackToATakenNameGetsANumber() throws {
+    @Test func restoreToTakenNameGetsANumber() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(here, Make.delete(1, base: 2), Make.file(2, "a", version: 2, "y"))
         try bench.commit(there, Make.save(1, base: 2, version: 3, on: 1, "z"))

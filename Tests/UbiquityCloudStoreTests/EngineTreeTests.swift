@@ -29,7 +29,7 @@ import UbiquityCore
     }
 
     /// A deletion from before, which was long on its way, is not about what somebody has brought back since.
-    @Test func whatWasBroughtBackFromTheTrashStays() throws {
+    @Test func itemRestoredFromTrashStays() throws {
         try bench.commit(here, Make.file(1, "a", version: 1), Make.file(2, "b", version: 2))
         try bench.commit(here, Make.delete(1, base: 1), Make.delete(2, base: 1))
         try bench.commit(here, Make.undelete(1), Make.undelete(2))
@@ -41,7 +41,7 @@ import UbiquityCore
         #expect(bench.livePaths == [])
     }
 
-    @Test func ofTwoFoldersMovedIntoEachOtherTheFirstHolds() throws {
+    @Test func firstOfTwoFoldersMovedIntoEachOtherWins() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b"))
         try bench.commit(here, Make.move(1, .directory, base: 1, at: 200, to: "a", in: .number(2)))
         let plan = try bench.commit(there, Make.move(2, .directory, base: 1, at: 300, to: "b", in: .number(1)))
@@ -159,7 +159,7 @@ import UbiquityCore
         #expect(bench.livePaths.isEmpty && bench.version(.number(1))?.isAvailable == true)
     }
 
-    @Test func whoKnowsOfTheDeletionCanUndoIt() throws {
+    @Test func deviceThatKnowsTheDeletionCanUndoIt() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(here, Make.save(1, base: 2, version: 1, on: nil, "x"))

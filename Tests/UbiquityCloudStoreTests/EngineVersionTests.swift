@@ -85,13 +85,13 @@ import UbiquityCore
         #expect(again.items.isEmpty)
     }
 
-    @Test func whoRestoresWithoutKnowingANewerEditLosesNobodysWork() throws {
+    @Test func restoreWithoutKnowledgeOfNewerEditKeepsIt() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 950, version: 5, on: 2, "w"))
         try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(1), as: .number(6), base: .number(2))))
         #expect(bench.item(id)?.version == .number(5) && role(6) == .conflict && role(1) == .history)
     }
 
-    @Test func whoRestoresAConflictAndLosesIsStillInConflict() throws {
+    @Test func losingRestoreOfConflictStaysInConflict() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 950, version: 5, on: 2, "w"))
         try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(3), as: .number(6), base: .number(2))))
         #expect(bench.item(id)?.version == .number(5) && role(3) == .resolved)
@@ -113,7 +113,7 @@ import UbiquityCore
 
     // MARK: A line of edits
 
-    @Test func whatIsMadeFromAVersionInConflictTakesItsPlace() throws {
+    @Test func editOfConflictVersionReplacesIt() throws {
         // Both go on where they were: two lines, one conflict, however often each saves.
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 3, "p"))
         #expect(bench.item(id)?.version == .number(4) && role(3) == .history && role(2) == .conflict)

@@ -75,7 +75,7 @@ import UbiquityCore
     }
 
     /// What the device was signed in to has its folder still after it signs in elsewhere.
-    @Test func whoSignsInElsewhereNotesWhoseFolderItWas() throws {
+    @Test func signInElsewhereMarksTheOldFolder() throws {
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(
                 atPath: device + "/ann/default", withIntermediateDirectories: true)

@@ -49,7 +49,7 @@ import UbiquitySystem
     }
 
     /// All of it is in the journal: what stands in its place need not be read.
-    @Test func whatCannotBeReadIsSetAside() throws {
+    @Test func folderInPlaceOfAContentIsSetAside() throws {
         try withTemporaryFolder { (folder: String) throws in
             let before = try keeping(folder)
             try before.remove(id)

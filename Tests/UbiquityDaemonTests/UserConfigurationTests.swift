@@ -26,7 +26,7 @@ import UbiquityCore
         #expect(!UserConfiguration("# merge.txt = x\nother = 1").hasMergeCommands)
     }
 
-    @Test func whatIsNotUnderstoodIsTold() {
+    @Test func unknownSettingsAreReported() {
         func complaints(_ text: String) -> [String] { UserConfiguration(text).complaints }
         #expect(complaints("# ignore\n\n ignore = *.part\r\npackage=box\nignore.standard = yes\nmerge.c = x = y\n") == [])
         #expect(
@@ -62,7 +62,7 @@ import UbiquityCore
         #expect(!wrong.trustsPrivileges && wrong.complaints == ["line 1: 'trust-suid' is yes or no, not 'maybe'"])
     }
 
-    @Test func whatAnAccountMayUse() {
+    @Test func quotaAndRetentionAreParsed() {
         #expect(UserConfiguration("quota = 50G").quotaBytes == 50 << 30 && UserConfiguration("").quotaBytes == nil)
         let kept = UserConfiguration("keep = 0.5\nkeep-versions = 7")
         #expect(kept.keptDays == 0.5 && kept.keptVersions == 7 && kept.complaints.isEmpty)

@@ -72,7 +72,7 @@ import UbiquityVFS
         }
     }
 
-    @Test func whoOpensItAgainIsStillAWriter() async throws {
+    @Test func reopenBeforeDeferredCloseKeepsTheWriter() async throws {
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
         let again = try await container.open(ino, .writeOnly)
@@ -115,7 +115,7 @@ import UbiquityVFS
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    @Test func whoAsksFindsItClosed() throws {
+    @Test func queryRecordsDeferredClose() throws {
         let (ino, handle) = try make("file", "text")
         let key = try row(ino).key
         container.fs.release(handle)
@@ -174,7 +174,7 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "new content")
     }
 
-    @Test func whatSeveralHaveWrittenIsKnownAfterARename() async throws {
+    @Test func renameRecordsWritesOfSeveralHandles() async throws {
         _ = try makeNoted("document", "old")
         let (ino, handle) = try make("document.tmp", "new content")
         let (second, third) = (try await container.open(ino, .writeOnly), try await container.open(ino, .writeOnly))

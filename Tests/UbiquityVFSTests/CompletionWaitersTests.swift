@@ -32,7 +32,7 @@ import UbiquitySystem
     }
 
     /// Who has come too late to be woken looks himself.
-    @Test func whatIsThereAlreadyIsNotWaitedFor() async { await CompletionWaiters().wait(for: 1) { true } }
+    @Test func waitForCompleteContentReturnsAtOnce() async { await CompletionWaiters().wait(for: 1) { true } }
 }
 
 /// What cannot be copied, for a closure.

@@ -55,7 +55,7 @@ import UbiquityVFS
     }
 
     /// Two answers at one time, both of a row from before: the one that is second must not show the old one either.
-    @Test func whoIsAnsweredSecondSeesTheChangeToo() throws {
+    @Test func secondLookupSeesTheChange() throws {
         try container.cloud.add("a", [])
         let row = try container.cloud.add("b", [1])
         let found = try list {
@@ -74,7 +74,7 @@ import UbiquityVFS
     }
 
     /// The kernel has the old file at the name until it is told, and looks the name up anew when it hears of that.
-    @Test func whatIsSetOfAReplacedFileIsSetOfTheNewOne() async throws {
+    @Test func setAttributesOnReplacedFileThrowsStale() async throws {
         let row = try container.cloud.add("a", [1])
         _ = try container.lookup("a")
         try container.cloud.replace(row.key, [1, 2, 3])
@@ -92,7 +92,7 @@ import UbiquityVFS
     }
 
     /// Who has it open changes what it has open.
-    @Test func whatIsOpenIsChangedWhenItIsReplaced() async throws {
+    @Test func setAttributesOnReplacedOpenFileChangesIt() async throws {
         let ino = try container.create("a", "text")
         let handle = try await container.open(ino)
         let key = try #require(try container.index.row(ino: ino)?.key)

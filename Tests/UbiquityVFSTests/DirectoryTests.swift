@@ -106,7 +106,7 @@ import UbiquitySystem
     }
 
     /// A program that lists a part, removes or renames that, and goes on.
-    @Test func whatLeftIsRememberedWhereItWas() throws {
+    @Test func departedEntryKeepsItsPositionInTheListing() throws {
         let container = try TestContainer()
         for number in 10..<60 { try container.create("f\(number)") }
         let names = try read(container, portion: 5) { count in

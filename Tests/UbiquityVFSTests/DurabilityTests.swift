@@ -50,7 +50,7 @@ import UbiquitySystem
     }
 
     /// Then there is less of it than there was of what took the place, and that must not look like a loss.
-    @Test func whatIsMadeShorterAfterItTookAPlaceStands() async throws {
+    @Test func truncatedReplacementIsNotTakenForLost() async throws {
         let container = try TestContainer()
         try container.create("document", "old")
         let ino = try container.create("new", "new content")
@@ -115,7 +115,7 @@ import UbiquitySystem
         container.fs.release(reader)
     }
 
-    @Test func whatAWriterLeftIsFoundAfterADeath() async throws {
+    @Test func writesOfAKilledProcessAreFoundAtTheStart() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "before")
         _ = try await container.open(ino, .readWrite)
@@ -152,7 +152,7 @@ import UbiquitySystem
     }
 
     /// The last close could not be noted; the next writer, who changes nothing, does not make that forgotten.
-    @Test func whatCouldNotBeNotedIsTheNextWritersToNote() async throws {
+    @Test func nextWriterRecordsFailedNotes() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", Array("text".utf8))
         #expect(try await container.content(of: row.ino) == "text")
@@ -165,7 +165,7 @@ import UbiquitySystem
     }
 
     /// Of O_SYNC and O_DSYNC no fsync comes that would make the name durable.
-    @Test func whoWritesInStepHasADurableFile() async throws {
+    @Test func synchronousWriterHasADurableFile() async throws {
         let container = try TestContainer()
         func create(_ name: String, _ flags: OpenFlags) throws -> UInt64 {
             try container.fs.create(

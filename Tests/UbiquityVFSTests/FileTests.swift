@@ -32,7 +32,7 @@ import UbiquitySystem
     }
 
     /// Who asks may have read the item just before what was written was noted, and looked at the file just after.
-    @Test func whatIsNotedBetweenTheLooksIsInTheAnswer() async throws {
+    @Test func statSeesRecordMadeBetweenTheLooks() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let handle = try await container.open(ino, .writeOnly)
@@ -55,7 +55,7 @@ import UbiquitySystem
         container.fs.release(reader)
     }
 
-    @Test func whoOpensWhileACloseIsNotedHasChangedNothing() async throws {
+    @Test func openDuringRecordOfACloseChangesNothing() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         for _ in 0..<500 {
@@ -308,7 +308,7 @@ import UbiquitySystem
 
     /// The kernel holds the target's lock till it is answered, and then whoever takes that away waits with the folder's:
     /// what is not here it copies by itself, with no lock while it waits.
-    @Test func whatIsNotHereTheKernelCopies() async throws {
+    @Test func copyRangeFromPlaceholderIsLeftToTheKernel() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", [UInt8](repeating: 7, count: 4000))
         container.cloud.allow(1000)

@@ -123,7 +123,7 @@ struct HardLinkTests {
         try check(container)
     }
 
-    @Test func whatCannotBeLinked() throws {
+    @Test func impossibleLinksAreRefused() throws {
         let container = try TestContainer()
         let folder = try container.makeDirectory("d")
         let local = try container.makeDirectory("l.nosync")

@@ -29,7 +29,7 @@ import UbiquityVFS
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    @Test func whatAWriterWroteIsRead() async throws {
+    @Test func readAfterWriteSeesTheNewBytes() async throws {
         let ino = try container.create("a", "before")
         _ = try await openAndClose(ino)
         let opened = try await container.fs.open(ino, flags: .writeOnly, caller: container.caller).value
@@ -93,7 +93,7 @@ import UbiquityVFS
         #expect(idle.file(10, ContentID(10)) != nil && idle.file(10, ContentID(11)) == nil)
     }
 
-    @Test func whatIsTakenAndPutAgainIsYoung() throws {
+    @Test func contentPutBackCountsAsNew() throws {
         let idle = IdleContents(capacity: IdleContents.capacity), file = try content(0).file
         func put(_ ino: UInt64, at time: Int64) {
             let content = IdleContents.Content(file: file, id: ContentID(Int64(ino)), backing: nil)

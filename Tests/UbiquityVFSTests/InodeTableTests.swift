@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct InodeTableTests {
     /// What stands there is kept, of it all that is known.
-    @Test func whatTheKernelForgetsTakesNoRoom() {
+    @Test func forgottenInodesReleaseMemory() {
         let table = InodeTable()
         for ino in 2...UInt64(200_000) { table.addLookup(ino) }
         table.withNode(77) { $0.listing = 5 }

@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityVFS
 
 @Suite struct KernelNewsTests {
-    @Test func whatTheKernelDoesItselfIsNoNews() async throws {
+    @Test func localChangeInvalidatesNothing() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "x")
         _ = try container.lookup("a")
@@ -25,7 +25,7 @@ import UbiquityVFS
         #expect(container.kernel.take() == [.listing(1)])
     }
 
-    @Test func whatTheKernelDoesNotKnowIsNoNews() throws {
+    @Test func remoteChangeOfUnknownInodeInvalidatesNothing() throws {
         let container = try TestContainer()
         let directory = try container.cloud.add("d", [], kind: .directory)
         _ = container.kernel.take()

@@ -106,7 +106,7 @@ import UbiquityVFS
         container.fs.release(opened.handle)
     }
 
-    @Test func whatStaysOpenIsLookedAt() async throws {
+    @Test func openFileIsRecordedPeriodically() async throws {
         let ino = try container.create("a", "x")
         let opened = try await open(ino, .writeOnly)
         let generation = try row(ino).generation
@@ -135,7 +135,7 @@ import UbiquityVFS
     }
 
     /// A program's lock file is held for as long as it runs; what a command writes into it may come in a while.
-    @Test func whatStaysEmptyGoesAfterSomeLooks() async throws {
+    @Test func openEmptyFileIsRecordedAfterSomeLooks() async throws {
         let made = try container.fs.create(
             parent: 1, name: Array("lock".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
         let emptied = try container.create("a", "text")
@@ -196,7 +196,7 @@ import UbiquityVFS
     }
 
     /// A write that goes on while the file is noted has set the times before, and does not set them again.
-    @Test func whatWasNotedBesideAWriterIsLookedAtOnceMore() async throws {
+    @Test func closeAfterRecordBesideWriterRecordsAgain() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
         try kernel.open(opened).write(Array("next".utf8), at: 0)
@@ -429,7 +429,7 @@ import UbiquityVFS
         }
     }
 
-    @Test func whatIsLargeOrWrittenToStaysWithTheKernel() async throws {
+    @Test func largeOrWrittenFileKeepsPassthrough() async throws {
         let large = try container.create("large", String(repeating: "x", count: 200_000))
         for _ in 0..<5 { #expect(try await look(large).backing != nil) }
         let small = try container.create("small", "text")

@@ -131,7 +131,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// What has come of it till now would come once more.
-    @Test(arguments: [false, true]) func whatAProgramWaitsForIsNotEvicted(truncates: Bool) async throws {
+    @Test(arguments: [false, true]) func awaitedContentIsNotEvicted(truncates: Bool) async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
         let row = try container.cloud.add("a", text)
@@ -255,7 +255,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// As on a disk that has no room for the rest.
-    @Test func whoWaitsForTheEndOfADownloadBeginsAnewWhenItIsGivenUp() async throws {
+    @Test func waitRestartsWhenItsDownloadIsGivenUp() async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
         container.cloud.ignoresEnds(true)
@@ -275,7 +275,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// A person's program has read it to its end; that the index does not say so yet is nobody's concern.
-    @Test func whatHasJustComeIsHereForBackgroundReadersToo() async throws {
+    @Test func backgroundReaderOpensJustCompletedContent() async throws {
         let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
         let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
         let scanner = Caller(uid: 1000, gid: 1000, pid: getpid())
@@ -301,7 +301,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// There is nothing to bring: a backup reads it to its end, and who does not wait need not ask twice.
-    @Test func whatIsEmptyIsHereForAll() async throws {
+    @Test func backgroundReaderOpensEmptyPlaceholder() async throws {
         let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
         let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
         let row = try container.cloud.add("e", [])
@@ -315,7 +315,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// An app that has the document claimed, or would have to save it first, holds up a person's program and no scanner.
-    @Test func whoIsRefusedWaitsForNoClaim() async throws {
+    @Test func refusedOpenWaitsForNoClaim() async throws {
         let coordination = Coordination(
             isStrict: false, surroundings: NoSurroundings(), timekeeper: SystemTimekeeper())
         let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))

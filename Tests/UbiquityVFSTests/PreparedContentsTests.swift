@@ -44,7 +44,7 @@ struct PreparedContentsTests {
         }
     }
 
-    @Test func whatIsLeftGoesWithTheMount() throws {
+    @Test func leftoverContentsAreRemovedAtTheEnd() throws {
         let passthrough = FakePassthrough()
         let container = try TestContainer(passthrough: passthrough, preparation: .inline)
         let made = try makeUntilPrepared(container)

@@ -40,7 +40,7 @@ import UbiquityVFS
     }
 
     /// Who watches a tree watches a folder as soon as it is told of it, and hears of what is made in it next.
-    @Test func whatComesInAFolderThatIsBeingMadeIsMadeAfterIt() throws {
+    @Test func itemsOfNewFolderAreReplayedAfterIt() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
         try container.cloud.add("a", [1], in: folder.key)
@@ -60,7 +60,7 @@ import UbiquityVFS
     }
 
     /// A tree of thousands is for who lists it.
-    @Test func ofALargeTreeTheFirstAreTold() throws {
+    @Test func largeNewTreeReplaysOnlyTheFirstItems() throws {
         let container = try replaying()
         let limit = Replays.maximumInNewFolders
         try container.cloud.add(folder: "d", of: limit + 10)
@@ -75,7 +75,7 @@ import UbiquityVFS
     }
 
     /// Who reads the index sees a commit a moment before its changes are added.
-    @Test func whoWaitsForReplaysWaitsForThoseOfTheLastCommit() throws {
+    @Test func replayMarkIncludesTheLastCommit() throws {
         let container = try replaying()
         let isAsked = DispatchSemaphore(value: 0), isAnswered = DispatchSemaphore(value: 0)
         let isOver = DispatchSemaphore(value: 0)
@@ -100,7 +100,7 @@ import UbiquityVFS
     }
 
     /// A watch on a file keeps its inode, and not that of its folder.
-    @Test func whoseInodeIsKnownIsSeen() throws {
+    @Test func changeOfKnownInodeIsReplayed() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
         let row = try container.cloud.add("a", [1], in: folder.key)
@@ -114,7 +114,7 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    @Test func whatFailsTheKernelForgets() throws {
+    @Test func failedReplayInvalidatesTheKernel() throws {
         let container = try replaying()
         _ = try container.lookup("a")
         try container.cloud.add("a", [])
@@ -162,7 +162,7 @@ import UbiquityVFS
         #expect(container.kernel.take().contains(.listing(1)))
     }
 
-    @Test func whatComesLateIsRefused() throws {
+    @Test func lateReplayRequestIsRefused() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         let folder = try container.cloud.add("d", [], kind: .directory)
@@ -199,7 +199,7 @@ import UbiquityVFS
     }
 
     /// What a program has set of an open file that is gone stays set when the kernel hears that it is gone.
-    @Test func whatIsOpenKeepsWhatWasSet() async throws {
+    @Test func openRemovedItemKeepsItsAttributes() async throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         container.fs.finishReplayIfAny()
@@ -236,7 +236,7 @@ import UbiquityVFS
     }
 
     /// Moved, and gone or moved on before that was told: who watches knows it by the name that it had.
-    @Test(arguments: [false, true]) func whatWentOnIsToldOfByTheNameThatWasShown(isRemoved: Bool) throws {
+    @Test(arguments: [false, true]) func movedOnItemIsReplayedFromItsShownName(isRemoved: Bool) throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         let folder = try container.cloud.add("d", [], kind: .directory)
@@ -299,7 +299,7 @@ import UbiquityVFS
     }
 
     /// The same, gone while the call was made.
-    @Test func whatGoesWhileItsMoveIsToldIsToldOfByTheNameThatWasShown() throws {
+    @Test func removalDuringReplayOfAMoveUsesTheShownName() throws {
         let (container, row) = try moved()
         #expect(container.fs.nextReplay()?.kind == .move)
         try container.cloud.remove(row.key)
@@ -313,7 +313,7 @@ import UbiquityVFS
     }
 
     /// Moved on by a program here, which the kernel knows of.
-    @Test func whatAProgramMovedOnIsWhereThatPutIt() throws {
+    @Test func removalAfterLocalMoveUsesTheLocalName() throws {
         let (container, row) = try moved()
         try container.rename("b", to: "c")
         try container.cloud.remove(row.key)
@@ -368,7 +368,7 @@ import UbiquityVFS
         #expect(container.kernel.take() == [.listing(1)])
     }
 
-    @Test func whatNobodyCanWatchIsNotReplayed() throws {
+    @Test func unwatchableChangeIsNotReplayed() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
         container.fs.finishReplayIfAny()

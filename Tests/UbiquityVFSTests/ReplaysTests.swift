@@ -6,7 +6,7 @@ import UbiquityCore
 
 @Suite struct ReplaysTests {
     /// One that hangs is given up by the thread that replays, whatever is being committed meanwhile.
-    @Test func whatWaitsMayBeDroppedWhileACommitIsAdded() throws {
+    @Test func waitingReplaysCanBeDroppedDuringACommit() throws {
         let container = try TestContainer()
         let folder = try container.cloud.add("d", [], kind: .directory)
         let file = try container.cloud.add("f", [], in: folder.key)

@@ -19,7 +19,7 @@ import UbiquityVFS
     }
 
     /// The kernel gives a program no user attribute of one, so there is none to list.
-    @Test func whatIsNeitherFileNorFolderListsNothing() throws {
+    @Test func specialFileListsNoAttributes() throws {
         let container = try TestContainer()
         let pipe = try container.fs.makeNode(
             parent: TestContainer.root, name: Array("p".utf8), mode: 0o010_644, caller: container.caller)
