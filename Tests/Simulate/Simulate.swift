@@ -14,7 +14,7 @@ struct Simulate: ParsableCommand {
     @Option(help: "The first seed.")
     var first: UInt64 = 1
 
-    @Option(help: "Only worlds of this kind, such as storm, folders or hostile.")
+    @Option(help: "The kind of every world, such as storm, folders or hostile. Otherwise a seed draws it.")
     var profile: Profile?
 
     @Option(help: "Only every n-th seed: for several processes.")
@@ -52,8 +52,6 @@ struct Simulate: ParsableCommand {
         var count = 0, failed: [UInt64] = []
         for seed in all {
             if seconds > within { break }
-            let only = profile ?? `break`?.profile
-            guard only == nil || claims || seed == self.seed || Plan(seed: seed).profile == only else { continue }
             count += 1
             if try claims ? !runClaims(seed) : !runWorld(seed) {
                 failed.append(seed)
@@ -67,7 +65,7 @@ struct Simulate: ParsableCommand {
     }
 
     private func runWorld(_ seed: UInt64) throws -> Bool {
-        let plan = Plan(seed: seed)
+        let plan = Plan(seed: seed, kind: profile ?? `break`?.profile)
         do {
             let hash = try PlanRun(plan, fault: `break`).run()
             if hashes { print("\(seed) \(plan.profile.rawValue) \(String(hash, radix: 16))") }

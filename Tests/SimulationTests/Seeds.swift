@@ -16,9 +16,6 @@ enum Seeds {
         return Array(first..<first + max(1, number("UBIQUITY_SEEDS") ?? usual))
     }
 
-    /// Worlds with a hostile cloud beside those of every run.
-    static var hostile: [UInt64] { (21...320).filter { Plan(seed: $0).profile == .hostile } }
-
     private static func number(_ name: String) -> UInt64? {
         guard let value = getenv(name) else { return nil }
         return UInt64(String(cString: value))

@@ -10,10 +10,12 @@ package struct Plan: Sendable {
     package var steps: [Step]
 
     /// The plan of a seed.
-    package init(seed: UInt64) {
+    ///
+    /// - Parameter kind: The kind of world; nil for the seed's own.
+    package init(seed: UInt64, kind: Profile? = nil) {
         let random = SeededRandom(seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         self.seed = seed
-        profile = Profile.of(seed)
+        profile = kind ?? Profile.of(seed)
         devices = 2 + random.below(profile.devices - 1)
         rounds = 1 + random.below(profile.rounds)
         steps = []
