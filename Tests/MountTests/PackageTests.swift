@@ -139,7 +139,8 @@ import UbiquityControl
     private func resolve(_ path: String, keeping choice: String, _ device: Device) async throws {
         try await device.world.eventually("the conflict is resolved", within: 120) {
             let outcome = try await device.ubiquity("resolve", path, options: ["--keep", choice])
-            return try await outcome.status == 0 || device.attribute("conflict-count", of: path) == "0"
+            if outcome.status == 0 { return true }
+            return try await device.attribute("conflict-count", of: path) == "0"
         }
     }
 

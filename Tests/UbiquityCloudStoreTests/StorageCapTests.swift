@@ -4,6 +4,7 @@ import Testing
 @testable import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// The bound of all that an account has stored, three times its quota.
