@@ -55,11 +55,11 @@ import UbiquityCore
         #expect(try ControlCodec.decode(ControlFailure.self, from: text.utf8).error.code == .io)
     }
 
-    @Test("what is wrong with a message is told in words", arguments: [
+    @Test("the error names the field and the expected type", arguments: [
         ("{}", "'client' is missing"), (#"{"client":1,"items":[{"path":3,"use":"read"}]}"#, "not of type string in 'items.0.path'"),
         (#"{"client":1,"items":[{"path":"f","use":"eat"}]}"#, "unknown value in 'items.0.use'"), ("nonsense", "not JSON"),
         (#"{"client":"a","items":[]}"#, "not of type number in 'client'"), (#"{"client":1,"items":{}}"#, "not of type array in 'items'"),
-        ("[]", "no object"),
+        ("[]", "not of type object"),
     ])
     func reasons(_ text: String, _ reason: String) throws {
         let error = try #require(throws: UbiquityError.self) { try ControlCodec.decode(ClaimMessage.self, from: text.utf8) }

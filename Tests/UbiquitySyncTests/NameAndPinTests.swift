@@ -52,7 +52,7 @@ import UbiquityTestSupport
             row = try world.b.live("f")
             #expect(try engine.awaited(limit: 5) == [row.key])
             let error = try engine.status(of: row).downloadingError
-            #expect(error?.code == .notUploadedYet && error?.message.contains("from a") == true, "\(String(describing: error))")
+            #expect(error?.code == .notUploadedYet && error?.message.contains("a has not uploaded") == true, "\(String(describing: error))")
             let eager = world.devices[2], same = try eager.live("f")
             #expect(try eager.engine.awaited(limit: 5) == [same.key] && eager.engine.whyNotHere(same.key) == error)
             #expect(try eager.engine.status(of: same).downloadingError == error)
