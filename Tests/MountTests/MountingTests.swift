@@ -18,7 +18,7 @@ import UbiquityControl
             #expect(try await a.attribute("is-uploaded", of: "e/f") == "0")
             let wait = try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "1"])
             #expect(wait.status == 1)
-            #expect(wait.err.contains("away"))
+            #expect(wait.err.contains("the cloud is unreachable"))
             world.unblockCloud()
             try await a.ubiquity("online", "")
             try await a.waitUntilIdle()
