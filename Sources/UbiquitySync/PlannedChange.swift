@@ -7,13 +7,13 @@ package struct PlannedChange: Sendable {
     package var change: ItemChange
     /// For a deletion, if the cloud is known to have the item.
     package var deletion: DeletionMoment?
-    /// The same for changes of a group that were added along with each other: none goes well without the others.
+    /// Changes that were added together have the same number: none can be applied without the others.
     package var unit = 0
 }
 
-/// The content of a dirty file, read and cut, whose chunks are at the cloud or travel along.
+/// The content of a dirty file, scanned and cut. Its chunks are at the cloud or travel inside the commit.
 package struct PreparedContent: Sendable, Hashable {
-    /// The row's generation that was read.
+    /// The row's generation at the scan.
     package var generation: Int64
     package var manifest: Manifest
     package var size: Int64

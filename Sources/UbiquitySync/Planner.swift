@@ -1,10 +1,10 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// Makes a group of changes from dirty rows: in their order, and with each change the ones it cannot go without.
+/// Makes a group of changes from dirty rows, in their order. Each change takes along the changes it depends on.
 ///
-/// Those are the folder it lies in, if the cloud does not have that yet, and the item that has its name at the cloud,
-/// if that was moved away or deleted here: the cloud looks at names when the whole group is applied.
+/// These are the creation of its folder, if the cloud does not have that yet, and the move or deletion of the item that
+/// has its name at the cloud. The cloud checks names when the whole group is applied.
 package struct Planner {
     private let reader: IndexReader
     private let prepared: [ItemKey: PreparedContent]
@@ -316,7 +316,7 @@ package struct Planner {
         return group.contains(where: goes)
     }
 
-    /// The folder's id, after adding what must come along.
+    /// The folder's id, after adding the changes that the place depends on.
     private mutating func place(_ row: ItemRow, _ entry: ItemRow.Entry) throws -> ItemID? {
         guard let parent = try reader.row(key: entry.parent) else { return nil }
         if parent.dirty.contains(.created) {
@@ -352,8 +352,9 @@ package struct Planner {
         return true
     }
 
-    /// Goes from a folder up to the top as it will be at the cloud.
-    /// - Returns: nil if `folder` is not met there; else what lies between and was moved here, and does not go.
+    /// Follows the ancestors of a folder as they will be at the cloud.
+    /// - Returns: nil if `folder` is no ancestor. Otherwise the folders in between that were moved here and are not
+    ///   sent.
     private mutating func movesWithin(_ folder: ItemRow, above parent: ItemRow) throws -> [ItemRow]? {
         var moved = [ItemRow](), current = parent
         for _ in 0..<Limits.maximumDepth {

@@ -107,7 +107,8 @@ package struct Settler {
         transaction.note(.attributes, before: row, after: merged)
     }
 
-    /// A local content that the record's replaces only when it is downloaded keeps its own size and times till then.
+    /// Whether the row keeps the size and times of its local content, because the record's content is not downloaded
+    /// yet.
     private func keepsTimes(_ row: ItemRow, _ item: RemoteItem) -> Bool {
         row.contentState == .complete && row.version != item.content?.version
     }
@@ -220,7 +221,7 @@ package struct Settler {
         {
             return true
         }
-        // What has no place leads nowhere while its file has none.
+        // A link without a place is not placed while its target has none.
         guard try row.entry != nil || links.isHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: row) else { return false }
         let before = row
@@ -305,8 +306,8 @@ package struct Settler {
         return true
     }
 
-    /// Moves made here that put `key` below `ancestor` are given up where the cloud has moved it the other way round:
-    /// the cloud's came first.
+    /// Undoes local moves that put `key` below `ancestor` if the cloud has moved `ancestor` below `key`: the cloud's
+    /// move came first.
     private func undoMoves(from key: ItemKey, to ancestor: ItemKey) throws {
         var key = key
         for _ in 0..<Limits.maximumDepth where key != ancestor && key != .root {
