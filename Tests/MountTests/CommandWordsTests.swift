@@ -77,7 +77,7 @@ import UbiquityControl
             try await b.shell("echo 2 > g")
             try await b.waitUntilIdle()
             let waited = try await a.ubiquity("wait", "", options: ["--idle", "--timeout", "3"])
-            #expect(waited.status == 1 && waited.err.contains("done with g waits until the program"), "\(waited)")
+            #expect(waited.status == 1 && waited.err.contains("a change from another device to g waits until the program"), "\(waited)")
         }
     }
 
@@ -117,7 +117,7 @@ import UbiquityControl
                 try await a.status().pending.contains { $0.path == "f" && $0.reason == .throttled && $0.retryAt != nil }
             }
             try await world.eventually("people are told") {
-                try await world.ubiquity("status", "--state", a.state).out.contains("f: to upload, slowed down")
+                try await world.ubiquity("status", "--state", a.state).out.contains("f: to upload, throttled")
             }
             saver.signal(SIGKILL)
         }

@@ -50,7 +50,7 @@ import Testing
             if try await b.attempt("command -v mc").status == 0 {
                 // It shows the folder in a panel; F10 ends it.
                 let panel = ["/bin/sh", "-c", "cd '\(b.mountPoint)/d' && exec mc --nosubshell --nocolor . /"]
-                try await Tools.type([(seen: "file9", keys: "\u{1b}0")], into: panel, in: world)
+                try await Tools.type([(seen: "file10", keys: "\u{1b}0")], into: panel, in: world)
                 #expect(try await placeholders(b) == "50", "Midnight Commander")
             } else {
                 print("Midnight Commander is not installed: skipped")

@@ -57,6 +57,23 @@ import UbiquitySystem
         }
     }
 
+    /// A revision with another one's mark looks to the cloud like a history that it lacks.
+    @Test func feedPositionIsOfOneCommit() throws {
+        let index = fixture.index
+        try onThreads(3) { thread in
+            for number in 1...2000 as ClosedRange<Int64> {
+                if thread == 0 {
+                    let position = FeedPosition(
+                        revision: Revision(number), incarnation: 1, snapshotEpoch: 0, mark: UInt64(number))
+                    try index.write(.remote) { try $0.setFeedPosition(position) }
+                } else {
+                    let position = try index.read { try $0.feedPosition() }
+                    #expect(position.mark == UInt64(position.revision.number))
+                }
+            }
+        }
+    }
+
     /// Random creations, removals and renames in shared folders by several threads: nothing breaks, events come in the
     /// order of the commits, and who replays them has the tree.
     @Test func eventsReplayedGiveTheTree() throws {
