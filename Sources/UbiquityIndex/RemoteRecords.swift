@@ -52,12 +52,17 @@ extension IndexReader {
 
     /// Returns this device's position in the change feed, and the cloud it belongs to.
     package func feedPosition() throws -> FeedPosition {
-        FeedPosition(
-            // An impossible revision is replaced by the beginning.
-            revision: Revision(max(0, try metaNumber("revision") ?? 0)),
-            incarnation: try metaNumber("incarnation").map { UInt64(bitPattern: $0) },
-            snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1,
-            mark: UInt64(bitPattern: try metaNumber("mark") ?? 0))
+        // One statement, so that all values are of one commit. A revision with another one's mark looks to the cloud
+        // like a history that it lacks.
+        let names = ["revision", "incarnation", "snapshotEpoch", "inSnapshot", "mark"]
+        let columns = names.map { "(SELECT value FROM meta WHERE name = '\($0)')" }.joined(separator: ", ")
+        return try db.first("SELECT \(columns)", []) { row in
+            FeedPosition(
+                // An impossible revision is replaced by the beginning.
+                revision: Revision(max(0, row.optionalInt(0) ?? 0)),
+                incarnation: row.optionalInt(1).map { UInt64(bitPattern: $0) }, snapshotEpoch: row.optionalInt(2) ?? 0,
+                isInSnapshot: row.optionalInt(3) == 1, mark: UInt64(bitPattern: row.optionalInt(4) ?? 0))
+        } ?? FeedPosition(revision: .zero, incarnation: nil, snapshotEpoch: 0)
     }
 
     /// Returns whether the feed was ever read to its end. Before that, the local tree is incomplete.
