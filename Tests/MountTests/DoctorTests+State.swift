@@ -166,7 +166,7 @@ extension DoctorTests {
 
     /// The tables themselves are not as the format has them.
     @Test(arguments: [
-        ("PRAGMA user_version = 5", "its format is 5"), ("PRAGMA user_version = 0", "its format is 0"),
+        ("PRAGMA user_version = 5", "declares format 5"), ("PRAGMA user_version = 0", "declares format 0"),
         ("ALTER TABLE items ADD COLUMN more", "column more"), ("DROP INDEX itemsContent", "index itemsContent"),
         ("ALTER TABLE remote DROP COLUMN epoch", "no column epoch"), ("DROP TABLE contents", "contents is missing"),
         ("DROP TABLE folderSums", "folderSums is missing"), ("UPDATE folderSums SET pending = 9", "totals of a folder"),
