@@ -19,6 +19,7 @@ import UbiquityWire
             .tcp, rules: ConnectionRules(connectionsPerAddress: 2, sparesLoopback: false))
         try await Plain.connected(to: running) { _, _ in
             #expect(await Self.isServed(running))
+            try await Harness.eventually("the answered one has gone") { running.server.connectionCount == 1 }
             try await Plain.connected(to: running) { _, _ in
                 try await Harness.eventually("both are counted") { running.server.connectionCount == 2 }
                 #expect(await !Self.isServed(running))
