@@ -12,7 +12,11 @@ extension UbiquityError.Code {
         case .io: ("A disk or a database failed.", "Read the log (`ubiquity log`) and the kernel's messages.")
         case .newerFormat: ("A newer version of the program wrote the data.", "Install the newer version.")
         case .noSpace: ("This device has no space left.", "Free some space, or evict files.")
-        case .quotaExceeded: ("The account has no space left.", "Delete files, or raise the quota of the account.")
+        case .quotaExceeded:
+            (
+                "The account has no space left, or has stored three times its quota in all.",
+                "Delete files, wait until earlier versions expire, or raise the quota of the account."
+            )
         case .signedOut: ("The device is signed out, or the cloud refuses its token.", "`ubiquity login`.")
         case .stale: ("The file that was open or named is gone.", "Open it again by its path.")
         case .notFound: ("No such item.", "Check the path.")
