@@ -1,6 +1,6 @@
 /// Limits of the arbiter.
 package enum ArbiterLimits {
-    /// Default time for a presenter's answer (`design.md` section 8).
+    /// Default time for a presenter's answer.
     package static let answerTime: Duration = .seconds(10)
     /// Default maximum wait for a claim.
     package static let waitingTime: Duration = .seconds(120)

@@ -19,7 +19,7 @@ package enum Limits {
     package static let maximumChunksPerContent = 700_000
 
     /// FastCDC: only a content's last chunk may be shorter, and none is longer. A content no longer than the minimum is
-    /// one chunk (`design.md` section 5: 64 KiB, 256 KiB, 1 MiB).
+    /// one chunk (64 KiB, 256 KiB, 1 MiB).
     package static let minimumChunkLength = 64 * 1024
     package static let averageChunkLength = 256 * 1024
     package static let maximumChunkLength = 1024 * 1024

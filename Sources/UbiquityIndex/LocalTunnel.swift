@@ -2,7 +2,7 @@ internal import UbiquityCore
 internal import UbiquitySystem
 
 // Tunnelling: saves that give a name up and take it again. The document stays the same item: identity, attributes,
-// versions and the base of the next version remain with the name (`design.md` section 4).
+// versions and the base of the next version remain with the name.
 //
 // - A document is renamed to an ignored name (a backup), then an item is created at, or renamed to, the free name:
 //   joined at once. The backup stays on this device only. A document that was never uploaded becomes the backup itself;

@@ -7,7 +7,7 @@ internal import UbiquitySystem
 /// Only this process knows them: after its end, a name taken again belongs to a new item, and nothing is lost. An entry
 /// is a hint: the item may have changed since and must be examined before use.
 final class Tunnels: Sendable {
-    /// How long a name is remembered (`design.md` section 4: 15 s, as on Windows).
+    /// How long a name is remembered (15 s, as on Windows).
     static let window = Duration.seconds(15)
     /// Maximum names remembered; the oldest are dropped first.
     static let capacity = 1024

@@ -7,7 +7,7 @@ internal import UbiquitySystem
 /// Folders whose ignore file may have changed since it was last read.
 final class ChangedIgnoreFiles: Sendable {
     /// How long the rules of an ignore file stay in force while it is missing or being rewritten: as long as a
-    /// tunnelled name is remembered (`design.md` section 4). Programs that save by removing and creating, or that pause
+    /// tunnelled name is remembered. Programs that save by removing and creating, or that pause
     /// between emptying and writing, do not mean to drop the rules. Neither does a device that removes the whole
     /// folder.
     private static let grace = Duration.seconds(15)
