@@ -364,20 +364,6 @@ package struct CommitApplier {
     }
 }
 
-extension ContentChange {
-    /// Whether the cloud kept the version neither as current nor as a conflict, because it was no edit of its base.
-    fileprivate func isPassedOver(_ item: RemoteItem?) -> Bool {
-        guard baseVersion != nil, let item, !item.isDeleted, item.content != nil else { return false }
-        return !isKnown(by: item)
-    }
-
-    /// Whether the version is current or in conflict, as far as the item tells. The item lists only some conflicts.
-    fileprivate func isKnown(by item: RemoteItem?) -> Bool {
-        guard let item, let current = item.content, item.conflicts.count == item.conflictCount else { return true }
-        return current.version == version || item.conflicts.contains { $0.id == version }
-    }
-}
-
 extension ChangeResult {
     fileprivate var isMerge: Bool { if case .merged = outcome { true } else { false } }
 }

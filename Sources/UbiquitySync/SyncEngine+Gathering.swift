@@ -317,7 +317,7 @@ extension SyncEngine {
             // An item that was deleted and created anew is uploaded even with the same bytes, because that restores it.
             guard let remote = try transaction.remote(id: row.id), let known = remote.content, !known.isLost,
                 !row.flags.contains(.returned) || !remote.isDeleted && known.version == version,
-                try shownManifest(transaction, row, remote, known, content) == manifest,
+                try transaction.shownManifest(of: row, remote, known, content) == manifest,
                 let current = try transaction.row(key: row.key), current.generation == row.generation
             else { return nil }
             var next = current
@@ -338,22 +338,6 @@ extension SyncEngine {
         }
         discard(dropped ?? [])
         return dropped != nil
-    }
-
-    /// The chunks of the version that the file shows. Nil if unknown, or if the file was edited and then deleted.
-    ///
-    /// The cloud may have a newer version that waits until a program closes the file, even across a crash of the
-    /// daemon. Unchanged bytes are no edit that conflicts with it.
-    private func shownManifest(
-        _ transaction: IndexTransaction, _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent,
-        _ content: ContentID
-    ) throws -> Manifest? {
-        let isCurrent = known.version == row.version
-        if isCurrent, let manifest = known.manifest { return manifest }
-        guard let record = try transaction.contentRecord(content), record.version == row.version,
-            isCurrent || !remote.isDeleted
-        else { return nil }
-        return record.manifest
     }
 
     /// Draws version ids, removes rows that the cloud never saw, and plans the group.
