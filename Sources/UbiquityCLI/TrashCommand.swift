@@ -13,7 +13,7 @@ struct TrashCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
             abstract: "List deleted items, the latest first.",
-            discussion: "Of a deleted folder only the folder is listed; --in lists what is in it.")
+            discussion: "A deleted folder is one entry; --in lists what is in it.")
 
         @Option(help: .init("List the items of this deleted folder.", valueName: "id"))
         var `in`: String?
