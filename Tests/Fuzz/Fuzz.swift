@@ -25,7 +25,7 @@ struct Fuzz: ParsableCommand {
     @Option(help: "Bytes of memory that the process may have, in MiB.")
     var memory = 4096
 
-    /// Executions between two looks at the clock.
+    /// Executions between two readings of the clock.
     private static let batch: UInt64 = 256
     private static let reportEvery = Duration.seconds(10)
 

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityFuzzing
 
-/// A short run of every target, the same every time. `scripts/fuzz` runs longer ones.
+/// Runs every target for a short time, with the same input each time. `scripts/fuzz` runs longer.
 @Suite struct FuzzTargetTests {
     @Test(.timeLimit(.minutes(2)), arguments: FuzzTarget.all.map(\.name))
     func targetSurvivesMadeUpInput(name: String) throws {

@@ -1,7 +1,7 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Compares a folder of a mount with what its journal says.
+/// Compares a folder of a mount with its journal.
 struct Audit {
     let journal: Journal
     let root: String
@@ -9,7 +9,7 @@ struct Audit {
     let folder: String
     let cut: Int?
     private(set) var complaints: [String] = []
-    /// What was found, by path.
+    /// The findings, by path.
     private(set) var found: [String: Pattern.Finding] = [:]
 
     init(journal: Journal, root: String, folder: String, cut: Int?) {
@@ -19,8 +19,9 @@ struct Audit {
         self.cut = cut
     }
 
-    /// Looks at every file.
-    /// - Parameter exactly: each must be in a state that its journal allows; else only in one that it ever had.
+    /// Checks every file.
+    /// - Parameter exactly: true if each file must be in a state that its journal allows now; false if any state that
+    ///   it ever had is enough.
     mutating func run(exactly: Bool) throws {
         try list(folder)
         for path in Set(journal.paths).union(found.keys).sorted() {
@@ -34,7 +35,7 @@ struct Audit {
         guard try FileSystem.exists(path) else { return }
         for entry in try FileSystem.entries(of: path) {
             let inner = folder + "/" + entry.text
-            // Saves that were cut off leave their temporary file.
+            // An interrupted save leaves its temporary file.
             if entry.text.hasSuffix(".new") { continue }
             if try FileSystem.status(path + "/" + entry.text).isDirectory {
                 try list(inner)
@@ -69,17 +70,17 @@ struct Audit {
         }
     }
 
-    /// A rename that was lost with the power leaves under the old name what was done to the file under the new one.
+    /// If a power loss undoes a rename, the old name has the edits that were made under the new name.
     private func wasMovedAway(_ allowed: [Journal.Entry]) -> Bool {
         allowed.dropFirst().contains { entry in
             entry.state == nil && entry.operation.flatMap { journal.operations[$0] }?.isAtomic == true
         }
     }
 
-    /// A new file that was being written in place (not saved aside and renamed) is what has been written so far.
+    /// A new file that was written in place, and not saved aside and renamed, has the bytes written so far.
     private func mayBeTorn(_ allowed: [Journal.Entry]) -> Bool {
         if let cut {
-            // A new file that was never synced may be of any length, wherever it was moved.
+            // A new file that was never synced may have any length, also after a rename.
             return allowed.dropFirst().compactMap(\.state).contains { state in
                 journal.edits(of: state.id, cut: cut).survived == nil && !journal.isReplacement(state.id)
             }
@@ -89,7 +90,7 @@ struct Audit {
         }
     }
 
-    /// Edits in place that were not done, or not synced, may be there block by block.
+    /// Edits in place that did not finish, or were not synced, may be present for some blocks only.
     private func isBetween(_ state: FileState, _ edits: [UInt64], _ allowed: [Journal.Entry]) -> Bool {
         let same = allowed.compactMap(\.state).filter { $0.id == state.id && $0.size == state.size }
         if let cut, !same.isEmpty {
@@ -114,7 +115,7 @@ struct Audit {
         }
     }
 
-    /// Of a rename that was under way both names have the old state, or both the new one.
+    /// After an interrupted rename both names have the old state, or both have the new state.
     private mutating func compareAtomicOnes() {
         guard cut == nil else { return }
         for operation in journal.operations.values where operation.isAtomic && operation.position == nil {
@@ -142,7 +143,7 @@ struct Audit {
         complaints.append("\(path) \(what); allowed: \(texts.joined(separator: ", "))")
     }
 
-    /// One line for each file, the same for the same bytes.
+    /// One line per file. The same bytes give the same line.
     var picture: [String] {
         found.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
     }

@@ -22,7 +22,7 @@ final class Device {
 
     var containerState: String { state + "/local/default" }
     var process: pid_t? { holder(of: containerState + "/lock") }
-    /// What the worker on this device wrote down; its folder in the mount has the device's name.
+    /// The journal of this device's worker. The worker's folder in the mount has the device's name.
     var journal: String { "\(world.folder)/\(name).journal" }
 
     func startMounting(_ options: String...) throws -> Program {
@@ -50,7 +50,7 @@ final class Device {
         clearMount()
     }
 
-    /// Takes away the mount of a daemon that was killed: until then the kernel holds the backing files of what was open.
+    /// Removes the mount of a killed daemon. Until then the kernel keeps the backing files of open files in use.
     func clearMount() {
         while umount2(mountPoint, CInt(MNT_DETACH)) == 0 {}
     }
@@ -64,13 +64,13 @@ final class Device {
         return [program, "worker", "--mount", mountPoint, "--journal", journal, "--folder", folder] + more
     }
 
-    /// Starts the worker, which first looks at what is there.
+    /// Starts the worker, which first checks the files of its folder.
     func startWorker(seed: UInt64, position: String? = nil) throws {
         let more = ["--seed", "\(seed)"] + (position.map { ["--position", $0] } ?? [])
         worker = try world.start(workerWords(journal: journal, folder: name, more))
     }
 
-    /// Waits until the worker has found all well and works.
+    /// Waits until the worker has checked its files and begins to work.
     func awaitLook() throws {
         guard let worker else { return }
         try world.wait("the worker has looked", within: 60) {
@@ -84,7 +84,7 @@ final class Device {
         try finishWorker()
     }
 
-    /// After the mount has died, or the worker was told to stop.
+    /// Call this after the mount has died, or after the worker was asked to stop.
     func finishWorker() throws {
         guard let worker else { return }
         self.worker = nil
@@ -92,7 +92,7 @@ final class Device {
         guard status == 0 else { throw Trouble("on \(name): \(worker.text)") }
     }
 
-    /// Compares what this device shows of a worker's folder with that worker's journal; what is there.
+    /// Compares a worker's folder, as this device shows it, with the worker's journal. Returns the files.
     @discardableResult
     func look(at other: Device, _ more: String...) throws -> String {
         let program = try world.start(

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A disk that forgets: ext4 on a loop device over `block-recorder`, which remembers what was written and flushed.
+/// A disk that forgets: ext4 on a loop device over `block-recorder`, which records writes and flushes.
 final class Disk {
     let world: World
     /// Where the file system is mounted.
@@ -36,7 +36,7 @@ final class Disk {
 
     // MARK: Recording
 
-    /// Mounts the file system of `base`, with all that is written to it recorded.
+    /// Mounts the file system of `base` and records every write to it.
     func record(recorderProgram: String) throws {
         try world.run("/bin/cp", "--sparse=always", base, image)
         let recorder = try world.start(recorderProgram, image, log, folder + "/device")
@@ -52,37 +52,37 @@ final class Disk {
         try world.run("/bin/mount", "-t", "ext4", loop, mountPoint)
     }
 
-    /// How many records there are.
+    /// The number of records.
     func currentPosition() throws -> Int {
         let text = try String(contentsOfFile: position, encoding: .utf8)
         return Int(text.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
     }
 
-    /// Takes the disk away. What that itself writes comes after every cut.
+    /// Detaches the disk. The writes of the unmount come after every cut.
     func detach() throws {
         try unmount(mountPoint)
         if let loop { try world.run("/usr/sbin/losetup", "-d", loop) }
         loop = nil
         guard let recorder else { return }
-        // The loop device lets go of its file a moment after it was told to.
+        // The loop device releases its file a moment after the request.
         try unmount(folder + "/device")
         try recorder.end(within: 10)
         self.recorder = nil
     }
 
-    /// Waits until nobody uses it any more; nothing if nothing is mounted there.
+    /// Waits until the mount is unused, then unmounts it. Does nothing if nothing is mounted there.
     private func unmount(_ path: String) throws {
         try world.wait("\(path) is unmounted") { umount2(path, 0) != 0 && errno == EINVAL }
     }
 
     // MARK: After the cut
 
-    /// What becomes of the writes that no flush came after.
+    /// The fate of the writes after the last flush.
     enum Fate: String, CaseIterable {
         case allLost, allKept, someLost
     }
 
-    /// Makes `base` what a loss of power at that position leaves of the recorded disk.
+    /// Writes into `base` the state that a power loss at that position leaves.
     func makeState(at cut: Int, _ fate: Fate, random: inout Random, into target: String) throws {
         try world.run("/bin/cp", "--sparse=always", base, target)
         let log = try Records(self.log)
@@ -98,7 +98,7 @@ final class Disk {
         }
     }
 
-    /// Mounts a state that was made.
+    /// Mounts a state of `makeState`.
     func mount(_ state: String) throws { try attach(state) }
 }
 

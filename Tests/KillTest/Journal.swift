@@ -1,40 +1,40 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// What a worker was about to do, and what it was told is done: a text file outside of the mount.
+/// The intentions and acknowledged operations of a worker: a text file outside of the mount.
 ///
-///     T number flags path=state …    about to make these paths be in these states ("-": absent)
+///     T number flags path=state …    intention: these paths get these states ("-": absent)
 ///     D number position              done, when the disk had so many records
-///     O path=state …                 found to be so after a restart: from here on it counts
-///     X path …                       found to be no state, after a loss of power
-///     N number                       the last number that was used; ids of saves come from the numbers
+///     O path=state …                 found after a restart; replaces the history of the path
+///     X path …                       found in no valid state after a power loss
+///     N number                       the last number in use; ids of saves come from the numbers
 ///
-/// Flags: `r` saved aside in the place of an older one; `p` written in place; `f` fsynced, names too, when done; `a` all
-/// of the paths change or none.
+/// Flags: `r` saved aside in the place of an older one; `p` written in place; `f` fsynced, names too, when done; `a`
+/// all of the paths change or none.
 struct Journal {
     struct Operation {
         var flags: String
         var changes: [(path: String, state: FileState?)]
-        /// Records of the disk when it was done; nil if it was not.
+        /// Position in the disk's records when the operation was done; nil if it was not done.
         var position: Int?
 
         var isSynced: Bool { flags.contains("f") }
         var isAtomic: Bool { flags.contains("a") }
     }
 
-    /// One state that a path was to have.
+    /// One intended state of a path.
     struct Entry {
         var state: FileState?
         var operation: Int?
         var isDone: Bool
-        /// Since when it survives a power loss; nil if nothing was synced.
+        /// The position from which the state survives a power loss; nil if nothing was synced.
         var syncedAt: Int?
     }
 
     private(set) var operations: [Int: Operation] = [:]
     private(set) var entries: [String: [Entry]] = [:]
     private(set) var count = 0
-    /// Paths of which nothing is known: what was never synced may be anything after a loss of power.
+    /// Paths with unknown content: unsynced data may be anything after a power loss.
     private(set) var unknown: Set<String> = []
 
     init(path: String) throws {
@@ -64,7 +64,8 @@ struct Journal {
             }
         case "O":
             for (path, state) in words.dropFirst().compactMap(Self.change) {
-                // What is absent is as what never was: a path that is not spoken of again need not be looked at again.
+                // An absent path equals a path that never existed: later audits need not check it unless it appears
+                // again.
                 entries[path] = state.map { [Entry(state: $0, operation: nil, isDone: true, syncedAt: 0)] }
             }
             let needed = Set(entries.values.joined().compactMap(\.operation))
@@ -82,8 +83,9 @@ struct Journal {
 
     var paths: [String] { entries.keys.sorted() }
 
-    /// What may stand at a path now: the last state that must have survived, and all that were begun after it.
-    /// - Parameter cut: the position at which the power was lost; nil: processes were killed, and what is done is done.
+    /// The states that a path may have now: the last state that must have survived, and every state begun after it.
+    /// - Parameter cut: the position of the power loss; nil if only processes were killed, so completed operations
+    ///   count.
     func allowed(_ path: String, cut: Int?) -> [Entry] {
         let all = [Entry(state: nil, isDone: true, syncedAt: 0)] + (entries[path] ?? [])
         let last = all.lastIndex { entry in
@@ -93,8 +95,8 @@ struct Journal {
         return Array(all[(last ?? 0)...])
     }
 
-    /// Edits of a save that were begun, and those that must have survived a loss of power at `cut`; nil if not even the
-    /// save itself must have.
+    /// The edits of a save that were begun, and those that must have survived a power loss at `cut`. Nil if the save
+    /// itself need not have survived.
     func edits(of id: UInt64, cut: Int) -> (begun: UInt64, survived: UInt64?) {
         var begun: UInt64 = 0, survived: UInt64?
         for operation in operations.values {
@@ -113,14 +115,14 @@ struct Journal {
         return (begun, survived)
     }
 
-    /// Whether a save was put aside, in the place of an older one: then a name has the one or the other, and whole.
+    /// Whether the save was written aside and renamed over an older file: then a name has one of both, and whole.
     func isReplacement(_ id: UInt64) -> Bool {
         operations.values.contains { operation in
             operation.flags.contains("r") && operation.changes.contains { $0.state?.id == id }
         }
     }
 
-    /// Whether any save of that id was ever begun at this path.
+    /// Whether any save with that id was ever begun at this path.
     func knows(_ state: FileState, at path: String) -> Bool {
         entries[path]?.contains { $0.state?.id == state.id } ?? false
     }

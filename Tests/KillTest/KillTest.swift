@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Kills what runs and cuts the power, and looks for what is lost; see `scripts/kill-test`.
+/// Kills processes, cuts the power, and searches for lost data; see `scripts/kill-test`.
 @main
 struct KillTest: ParsableCommand {
     static let configuration = CommandConfiguration(

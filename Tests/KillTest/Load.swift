@@ -2,7 +2,7 @@ import Glibc
 import UbiquityCore
 import UbiquitySystem
 
-/// What a worker does: saves of every kind, edits in place, renames and removals, each written down before and after.
+/// The load of a worker: saves of every kind, edits in place, renames and removals, each logged before and after.
 final class Load {
     private let root: String
     private let folder: String
@@ -12,16 +12,16 @@ final class Load {
     private var number: Int
     private var files: [String: FileState] = [:]
     private var nextID: UInt64
-    /// What is being done, should it fail.
+    /// The current operation, for error messages.
     private var doing = ""
-    /// Folders, by their place in `folderNames`.
+    /// Folders, by their index in `folderNames`.
     private var folderNames: [String]
 
     private static let fileCount = 12
     private static let folderCount = 3
     private static let sizes = [40, 700, 3000, 9000, 60_000, 60_000, 300_000]
     private static let largeSize = 3_000_000
-    /// Edits of one save, after which it is saved anew: the audit goes through all of them.
+    /// Edits of one save before the file is saved anew: the audit checks all of them.
     private static let maximumEdits: UInt64 = 60
 
     init(
@@ -43,15 +43,15 @@ final class Load {
             if case .state(let state) = found[path] { files[path] = state }
             if found[path] == nil || files[path] != nil { seen.append("\(path)=\(text(files[path]))") }
         }
-        // Where all that is there is told by the next line, the earlier ones tell nothing more. They would be read at
-        // each start, and after a thousand rounds that took most of the time. (Of a recorded disk the positions count.)
+        // If the next line covers all files, the earlier lines add nothing. Each start would read them, and after a
+        // thousand rounds that took most of the time. On a recorded disk the positions are needed, so the lines stay.
         if position == nil, found.keys.allSatisfy({ files[$0] != nil }) {
             try SmallFile.publish(Array("N \(number)\nO \(seen.joined(separator: " "))\n".utf8), at: journal)
             log = try FileDescriptor.open(journal, [.writeOnly, .append])
         } else if !seen.isEmpty {
             try write("O " + seen.joined(separator: " "))
         }
-        // What was cut off in the middle is saved anew.
+        // Saves torn files anew.
         for path in found.keys.sorted() where files[path] == nil { try save(path, .aside) }
     }
 
@@ -89,7 +89,7 @@ final class Load {
         return place < Self.folderCount ? "\(folder)/\(folderNames[place])/\(name)" : "\(folder)/\(name)"
     }
 
-    /// Writes down what is to be done, does it, and writes down that it is.
+    /// Logs the intention, performs it, and logs the completion.
     private func perform(
         _ flags: String, _ changes: [(String, FileState?)], _ body: () throws -> Void
     ) throws {
@@ -98,7 +98,7 @@ final class Load {
         do {
             try body()
         } catch let error as Errno where !error.meansDeath && error != .EINTR {
-            // (What EINTR means only shows when the mount dies or does not.)
+            // (The meaning of EINTR is only known when the mount dies or survives.)
             throw Trouble("\(doing) of operation \(number): \(error)")
         }
         try write("D \(number) \(try position())")
@@ -117,7 +117,7 @@ final class Load {
         /// A new file, synced, is renamed over the old one, and the folder is synced.
         case aside
         case asideUnsynced
-        /// The file is emptied and written, and synced; a new one's folder, too.
+        /// The file is truncated, written and synced. For a new file the folder is synced too.
         case inPlace
         case inPlaceUnsynced
     }
@@ -162,7 +162,7 @@ final class Load {
         if isSynced { try file.sync() }
     }
 
-    /// Changes some blocks of a file that is there.
+    /// Changes some blocks of an existing file.
     private func edit(_ path: String) throws {
         guard let state = files[path], state.edit < Self.maximumEdits, state.size > Pattern.blockSize else {
             return try save(path, .aside)
@@ -197,7 +197,7 @@ final class Load {
         try perform(isSynced ? "fa" : "ua", [(old, nil), (new, state)]) {
             try FileSystem.rename(root + "/" + old, to: root + "/" + new)
             guard isSynced else { return }
-            // What was renamed may not be synced yet.
+            // The renamed file may not be synced yet.
             try FileDescriptor.open(root + "/" + new, .readOnly).sync()
             for path in Set([old, new].map(Path.parent(of:))) { try FileSystem.syncDirectory(root + "/" + path) }
         }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A state of a file: which save made it and how many edits in place came after.
+/// A state of a file: the save that made it, and the number of edits in place since.
 struct FileState: Hashable, CustomStringConvertible {
-    /// Of the save that wrote all of it; never used twice.
+    /// The id of the save that wrote the whole file; never used twice.
     var id: UInt64
     /// Edits in place since.
     var edit: UInt64 = 0
@@ -28,8 +28,8 @@ struct FileState: Hashable, CustomStringConvertible {
     var next: FileState { FileState(id: id, edit: edit + 1, size: size) }
 }
 
-/// The bytes of every file that the tests write: each block of 4 KiB says which save or edit wrote it, so a file tells
-/// by itself whether it is one whole state.
+/// The bytes of every file that the tests write. Each block of 4 KiB names the save or edit that wrote it, so a file
+/// shows by itself whether it is one whole state.
 enum Pattern {
     static let blockSize = 4096
     /// Id, edit, number of the block, size of the file: 8 bytes each.
@@ -53,7 +53,7 @@ enum Pattern {
         return start..<min(count, start + 1 + random.below(24))
     }
 
-    /// Which edit (0: the save) wrote each block of a state.
+    /// For each block of a state, the edit that wrote it (0: the save).
     static func writers(of state: FileState) -> [UInt64] {
         var writers = [UInt64](repeating: 0, count: blocks(of: state.size))
         guard state.edit > 0 else { return writers }
@@ -66,7 +66,7 @@ enum Pattern {
     static func block(_ index: Int, _ edit: UInt64, id: UInt64, size: Int) -> ArraySlice<UInt8> {
         var bytes = fillers[Int((id &+ edit) % 16)]
         let header = [id, edit, UInt64(index), UInt64(size)]
-        // By memory, here and below: this program is built without optimisation, and looks at every file again and again.
+        // Copies memory, here and below: this program is built without optimisation and reads every file many times.
         header.withUnsafeBytes { header in bytes.withUnsafeMutableBytes { $0.copyMemory(from: header) } }
         return bytes.prefix(min(blockSize, size - index * blockSize))
     }
@@ -76,16 +76,16 @@ enum Pattern {
         (0..<blocks(of: state.size)).flatMap { block($0, 0, id: state.id, size: state.size) }
     }
 
-    /// The bytes that an edit writes, and where.
+    /// The bytes of an edit, and their offset.
     static func bytes(ofEdit state: FileState) -> (offset: Int, bytes: [UInt8]) {
         let range = range(ofEdit: state.edit, id: state.id, size: state.size)
         return (range.lowerBound * blockSize, range.flatMap { block($0, state.edit, id: state.id, size: state.size) })
     }
 
-    /// What a file's bytes are.
+    /// The classification of a file's bytes.
     enum Finding: Hashable {
         case state(FileState)
-        /// Blocks of several edits that are no state together: which edit each block is of.
+        /// Blocks of several edits that together are no valid state, with the edit of each block.
         case mixed(FileState, [UInt64])
         case torn(String)
         case empty
@@ -127,7 +127,7 @@ enum Pattern {
     }
 }
 
-/// Numbers that are the same for the same seed.
+/// A random generator with the same numbers for the same seed.
 struct Random {
     private var state: UInt64
 

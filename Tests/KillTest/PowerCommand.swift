@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// A device whose disk forgets what was not flushed.
+/// Cuts the power of a device's disk, which forgets unflushed writes.
 struct PowerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "power", abstract: "Cut the power of a device's disk at random points, and look for what is lost.",
@@ -64,18 +64,19 @@ struct PowerCuts {
         while done < cuts {
             let isOnline = random.chance(50)
             let (first, last) = try record(online: isOnline)
-            // While it was online, the cloud knows what came up to the end: only a cut there is one that could be.
+            // While the device was online, the cloud has its changes up to the end. Only a cut at the end is realistic
+            // then.
             for _ in 0..<(isOnline ? 1 : min(every, cuts - done)) {
                 let cut = isOnline ? last : first + random.below(last - first)
                 try look(cut, random.pick(Disk.Fate.allCases), isLast: isOnline)
                 done += 1
             }
-            // The next run begins where this one did.
+            // The next run begins at the same state as this one.
             if !isOnline { try world.run("/bin/cp", baseJournal, device.journal) }
         }
     }
 
-    /// Works for a while on the recorded disk; the positions between which that was.
+    /// Works for a while on the recorded disk. Returns the positions at the begin and at the end.
     private mutating func record(online: Bool) throws -> (Int, Int) {
         if !FileManager.default.fileExists(atPath: device.journal) { try world.run("/usr/bin/touch", device.journal) }
         try world.run("/bin/cp", device.journal, baseJournal)
@@ -88,7 +89,7 @@ struct PowerCuts {
         let first = try disk.currentPosition()
         try device.startWorker(seed: random.next() % 1_000_000, position: disk.position)
         try device.awaitLook()
-        // The cut is to come at any moment: here time is what is drawn, and nothing is waited for.
+        // The cut may come at any moment. The delay is random and waits for no state.
         usleep(UInt32(seconds * 1_000_000 * Double(random.below(90) + 10) / 100))
         let last = try disk.currentPosition()
         try device.kill()
@@ -99,7 +100,7 @@ struct PowerCuts {
         return (first, last)
     }
 
-    /// The device comes back with the disk as the cut left it; what was synced must be here and go up.
+    /// The device starts from the disk as the cut left it. Synced data must be there and must be uploaded.
     private mutating func look(_ cut: Int, _ fate: Disk.Fate, isLast: Bool) throws {
         let state = disk.base + ".cut"
         try disk.makeState(at: cut, fate, random: &random, into: state)
@@ -119,7 +120,7 @@ struct PowerCuts {
         try disk.detach()
         if isLast {
             try world.run("/bin/mv", state, disk.base)
-            // From here on what was found counts.
+            // From here on the found state counts.
             try noteFound(here)
         } else {
             try world.killCloud()
@@ -127,9 +128,8 @@ struct PowerCuts {
         }
     }
 
-    /// Another device must get the same as there is here when all has gone up, and what the cloud had of later changes
-    /// has come back.
-    /// - Returns: what is here then.
+    /// Another device must get the same files after the upload, and later changes must return from the cloud.
+    /// - Returns: the files that are there then.
     private mutating func compareThroughCloud(_ cut: Int) throws -> String {
         readers += 1
         try device.waitUntilIdle()
@@ -158,11 +158,11 @@ struct PowerCuts {
                 unknown += " \(words[0])"
             }
         }
-        // A save of an id that is still there would be taken for that one.
+        // A save with an existing id would be confused with the earlier save.
         let last = "N \(try Journal(path: device.journal).count)"
         try Data([line, unknown, last, ""].joined(separator: "\n").utf8).write(to: URL(filePath: device.journal))
     }
 
-    /// What was written down when the disk was as `base` is.
+    /// The journal that belongs to the state in `base`.
     private var baseJournal: String { device.journal + ".base" }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import UbiquitySystem
 
-/// Says something at once.
+/// Writes a line without buffering.
 func say(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
 
 struct Trouble: Error, CustomStringConvertible {
@@ -10,13 +10,13 @@ struct Trouble: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Programs that the driver runs. It never touches a mount itself: what hangs there is a program it can kill.
+/// Programs that the driver runs. The driver never touches a mount itself: it can kill a program that hangs there.
 final class Program {
     let process = Foundation.Process()
     private let output: URL
     let words: [String]
 
-    /// - Parameter output: gets standard output and error.
+    /// - Parameter output: the file for standard output and error.
     init(_ words: [String], environment: [String: String], output: String) throws {
         self.words = words
         self.output = URL(filePath: output)
@@ -34,7 +34,7 @@ final class Program {
 
     var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
 
-    /// Waits for the end, at most `limit` seconds.
+    /// Waits at most `limit` seconds for the end.
     @discardableResult
     func end(within limit: Double = 60) throws -> Int32 {
         let end = ContinuousClock.now + .seconds(limit)
@@ -54,11 +54,11 @@ final class Program {
     }
 }
 
-/// A folder of its own with the processes that work in it.
+/// A temporary folder, with the processes that work in it.
 final class World {
     let folder: String
     let program: String
-    /// Also after a failure: what is there is all that tells of its cause.
+    /// True after a failure: the files are the only trace of its cause.
     var keepsFolder: Bool
     private var outputs = 0
     private(set) var devices: [Device] = []
@@ -73,7 +73,7 @@ final class World {
         try FileManager.default.createDirectory(atPath: folder + "/output", withIntermediateDirectories: true)
     }
 
-    /// `ubiquity` beside this program.
+    /// The `ubiquity` executable beside this program.
     static var builtProgram: String {
         if let chosen = ProcessInfo.processInfo.environment["UBIQUITY"] { return chosen }
         let path = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
@@ -98,7 +98,7 @@ final class World {
         return try Program(words, environment: environment, output: "\(folder)/output/\(outputs)")
     }
 
-    /// Runs a program that must succeed; what it printed.
+    /// Runs a program that must succeed, and returns its output.
     @discardableResult
     func run(_ words: String..., limit: Double = 60) throws -> String {
         let program = try start(words)
@@ -141,7 +141,7 @@ final class World {
         if let process = cloudProcess { kill(process, SIGKILL) }
         guard !keepsFolder else { return }
         do {
-            // What was killed may write on for a moment.
+            // A killed process may write for a moment longer.
             try wait("\(folder) is removed", within: 5) {
                 (try? FileManager.default.removeItem(atPath: folder)) != nil
             }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Two devices and a cloud, killed again and again while they work.
+/// Kills two devices and a cloud again and again while they work.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Kill devices and the cloud at random moments, and look for what is lost.")
@@ -58,7 +58,7 @@ struct KillRounds {
         for device in [a, b] { try device.startWorker(seed: random.next() % 1_000_000) }
         for device in [a, b] { try device.awaitLook() }
         for round in 1...rounds {
-            // The kill is to come at any moment: here time is what is drawn, and nothing is waited for.
+            // The kill may come at any moment. The delay is random and waits for no state.
             usleep(UInt32(random.below(250) + 10) * 1000)
             try kill()
             done = round
@@ -68,7 +68,7 @@ struct KillRounds {
         }
     }
 
-    /// One round: something dies, and comes back.
+    /// One round: kills something and restarts it.
     private mutating func kill() throws {
         let choice = random.below(10)
         let devices = choice < 4 ? [a] : choice < 6 ? [b] : choice < 8 ? [a, b] : []
@@ -83,12 +83,12 @@ struct KillRounds {
         for device in devices { try device.finishWorker() }
         let mounting = try devices.map { try $0.startMounting() }
         for program in mounting { try program.succeed() }
-        // Each looks at its own files first, and then goes on.
+        // Each worker checks its own files first, and then continues.
         for device in devices { try device.startWorker(seed: random.next() % 1_000_000) }
         for device in devices { try device.awaitLook() }
     }
 
-    /// All stops, all settles: then everything must be as it was written, on both.
+    /// Stops the load and waits until all is synced. Then every file must be as written, on both devices.
     private mutating func compare() throws {
         for device in [a, b] { try device.stopWorker() }
         for device in [a, b, a, b] { try device.waitUntilIdle() }
@@ -107,7 +107,7 @@ struct KillRounds {
     }
 }
 
-/// Lines that only one of two texts has.
+/// The lines that only one of two texts has.
 func difference(_ texts: [String]) -> String {
     let sets = texts.map { Set($0.split(separator: "\n")) }
     let only = sets[0].subtracting(sets[1]).map { "- \($0)" } + sets[1].subtracting(sets[0]).map { "+ \($0)" }

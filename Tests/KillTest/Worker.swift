@@ -4,10 +4,11 @@ import Synchronization
 import UbiquityCore
 import UbiquitySystem
 
-/// Whether the worker was asked to stop; it ends what it is doing first.
+/// Whether the worker was asked to stop. It finishes its current operation first.
 private let isAskedToStop = Atomic<Bool>(false)
 
-/// Works in a folder of a mount until it is told to stop or the mount dies. Exit code 0: what it found was right.
+/// Works in a folder of a mount until it is asked to stop or the mount dies. Exit code 0: the files it found were
+/// right.
 struct WorkerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker", abstract: "Works in a mount, or looks at one (started by the others).")
@@ -23,7 +24,7 @@ struct WorkerCommand: ParsableCommand {
     @Flag(help: "Print what is there.") var picture = false
 
     func run() throws {
-        // The mount as it is now: should it die, nothing falls through to what is below.
+        // The mount that exists now: if it dies, no call reaches the folder beneath it.
         let folderOfMount = try FileDescriptor.open(mount, [.readOnly, .directory])
         let root = "/proc/self/fd/\(folderOfMount.rawValue)"
         signal(SIGTERM) { _ in isAskedToStop.store(true, ordering: .relaxed) }
@@ -56,11 +57,11 @@ struct WorkerCommand: ParsableCommand {
     }
 }
 
-/// Whether the mount dies now. A call whose request the kernel was just copying to a process that is being killed ends
-/// with EINTR (`fatal_signal_pending` in mm/gup.c); of a mount that lives, no call may.
+/// Whether the mount is dying. A call ends with EINTR if the kernel was copying its request to a process that is being
+/// killed (`fatal_signal_pending` in mm/gup.c). No call of a living mount may end like that.
 private func dies(_ root: String) -> Bool {
     for attempt in 0..<100 {
-        // A name of its own each time: the kernel knows nothing of it and has to ask.
+        // Each attempt uses a new name: the kernel does not know it and must ask the daemon.
         if access("\(root)/.asked-\(attempt)", F_OK) != 0, errno != ENOENT { return true }
         usleep(10_000)
     }
@@ -68,9 +69,9 @@ private func dies(_ root: String) -> Bool {
 }
 
 extension Errno {
-    /// Whether the mount has died.
+    /// Whether the error means that the mount has died.
     var meansDeath: Bool {
-        // ECANCELED: the call came just when the threads were going that served it.
+        // ECANCELED: the call came while the threads that serve it were ending.
         let deaths: [Errno] = [.ENOTCONN, Errno(rawValue: ECONNABORTED), .ECANCELED, .ENODEV, .EIO]
         return deaths.contains(self)
     }

@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import Ubiquity
 
-/// A program for tests: does with the library what lines on its standard input say, one after the other, and prints what
-/// comes of it, and what it is told meanwhile.
+/// A program for tests. It executes commands from its standard input with the library, one per line, and prints their
+/// results and the events in between.
 @main
 struct Probe {
     @MainActor static func main() async {
@@ -32,7 +32,7 @@ struct Probe {
         line.withUTF8 { bytes in _ = write(1, bytes.baseAddress, bytes.count) }
     }
 
-    /// Reads lines where it may wait for them.
+    /// Reads lines on a thread that may block.
     private final class Thread: Sendable {
         let typed: AsyncStream<String>.Continuation
         init(_ typed: AsyncStream<String>.Continuation) { self.typed = typed }
@@ -53,7 +53,7 @@ struct Probe {
     }
 }
 
-/// What the lines are about: presenters, versions, and one document.
+/// The objects that the commands refer to: presenters, versions, and one document.
 @MainActor
 final class Session {
     private let folder: URL
@@ -112,7 +112,7 @@ final class Session {
         }
     }
 
-    /// Puts the first conflict's content somewhere.
+    /// Copies the first conflict's content to a place.
     private func restore(_ url: URL, to target: URL) async throws {
         try await FileCoordinator().coordinate(readingItemAt: url, writingItemAt: target) { url, target in
             let version = try await FileVersion.unresolvedConflictVersionsOfItem(at: url).first
@@ -201,7 +201,7 @@ final class TestDocument: Document {
     }
 }
 
-/// Prints what it is asked and told.
+/// Prints the questions and notifications that it gets.
 final class Watcher: FilePresenter {
     let presentedItemURL: URL
 

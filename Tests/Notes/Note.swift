@@ -34,7 +34,7 @@ final class Note: Document {
     override func read(from url: URL) async throws {
         let isFirst = documentState.contains(.closed)
         try await super.read(from: url)
-        // Of a package only the text is read; pictures and the like stay where they are.
+        // Of a package only the text is read; pictures and other members stay unread.
         if let text = package?.fileWrappers?[Self.textName] { lines = Self.lines(of: try await text.regularFileContents()) }
         if !isFirst { tell("changed: \(lines.last ?? "")") }
     }
@@ -43,7 +43,7 @@ final class Note: Document {
         let text = Data(lines.map { "\($0)\n" }.joined().utf8)
         if package == nil, type == "textbundle" { package = FileWrapper(directoryWithFileWrappers: [:]) }
         guard let package else { return .data(text) }
-        // What is the same as before is not written again.
+        // Unchanged members are not written again.
         package.setRegularFile(withContents: text, named: Self.textName)
         package.setRegularFile(withContents: Data((lines.first ?? "").utf8), named: Self.previewName)
         return .package(package)
@@ -59,13 +59,13 @@ final class Note: Document {
             .dropLast(where: \.isEmpty)
     }
 
-    // MARK: What happens to it
+    // MARK: Events
 
     override func fileDidMove(to url: URL) { tell("moved to \(url.lastPathComponent)") }
 
     override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
         if (error as? UbiquitousFileError)?.code == .ubiquitousFileUbiquityServerNotAvailable {
-            // Signed out, or unmounted: the document saves itself when its container is back.
+            // Signed out, or unmounted: the document saves itself when its container is mounted again.
             tell("away: what is typed is kept")
         } else {
             tell("failed: \(error)")
@@ -73,12 +73,12 @@ final class Note: Document {
         return false
     }
 
-    /// Tells of states until the note is closed.
+    /// Prints state changes until the note is closed.
     func watch() async {
         var before = State.normal
         for await state in states {
             if state.contains(.inConflict), !before.contains(.inConflict) { tell("in conflict; ':merge' settles it") }
-            // A note that is closed knows nothing of conflicts any more.
+            // A closed note has no conflict state.
             if !state.contains(.inConflict), !state.contains(.closed), before.contains(.inConflict) {
                 tell("conflict settled")
             }
@@ -97,8 +97,8 @@ final class Note: Document {
 
     // MARK: Conflicts
 
-    /// Takes in the lines of versions in conflict that this one has not, and settles them: for all devices. Nothing
-    /// forces anybody to do so at once: until then the newest text is shown, and the others are kept.
+    /// Adds the lines of conflict versions that this note lacks, and resolves the conflicts for all devices. This may
+    /// be done at any later time: until then the newest text is shown, and the others are kept.
     func merge() async throws {
         let others = try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
             var others: [(version: FileVersion, lines: [String])] = []
@@ -111,7 +111,7 @@ final class Note: Document {
         }
         for line in others.flatMap(\.lines) where !lines.contains(line) { add(line) }
         try await autosave()
-        // Settled after the merged text is on the disk: whatever fails before, nothing is lost.
+        // The conflicts are resolved after the merged text is on the disk, so an earlier failure loses nothing.
         try await FileCoordinator(filePresenter: self).coordinate(writingItemAt: fileURL) { _ in
             for other in others { try await other.version.setResolved() }
         }
@@ -120,7 +120,7 @@ final class Note: Document {
 }
 
 extension [String] {
-    /// Without the last one if that is so.
+    /// Drops the last element if the condition holds for it.
     fileprivate func dropLast(where condition: (String) -> Bool) -> [String] {
         last.map(condition) == true ? Array(dropLast()) : self
     }

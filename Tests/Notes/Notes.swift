@@ -3,10 +3,10 @@ import Ubiquity
 
 /// The example: a notes program for the terminal.
 ///
-/// `notes list FOLDER…` shows notes with their first lines; of those in packages only the previews are downloaded.
-/// `notes show FILE` prints a note, also one that another program has not saved yet. `notes edit FILE` adds each line
-/// that is typed, and makes the note if there is none; it saves itself, and before that whenever another program, or
-/// another device's change, needs it on the disk. `:merge` takes in what other devices wrote at the same time.
+/// `notes list FOLDER…` shows notes with their first lines; of notes in packages it downloads only the previews. `notes
+/// show FILE` prints a note, with unsaved text of other programs. `notes edit FILE` appends each typed line, and
+/// creates the note if it is absent. It saves automatically, and immediately when another program or a remote change
+/// needs the text on the disk. `:merge` adds the lines that other devices wrote at the same time.
 @main
 struct Notes {
     @MainActor
@@ -27,7 +27,7 @@ struct Notes {
         if hasFailed { Output.end(1) }
     }
 
-    /// Names and first lines. A note's own conflict is a mark here and no question.
+    /// Names and first lines. A conflict is shown as a mark.
     @MainActor static func list(_ folder: URL) async throws {
         guard let notes = try await FileWrapper(url: folder).fileWrappers else { return }
         for (name, wrapper) in notes.sorted(by: { $0.key < $1.key }) where !name.hasPrefix(".") {
@@ -56,7 +56,7 @@ struct Notes {
         }
         let watching = Task { await note.watch() }
         tell("open")
-        // Typing is waited for by a thread of its own: tasks go on meanwhile.
+        // A thread of its own waits for typed lines, so tasks continue meanwhile.
         let lines = AsyncStream<String> { typed in
             Typing.start { line in if let line { typed.yield(line) } else { typed.finish() } }
         }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Lines that are typed.
+/// Typed lines.
 enum Typing {
     private final class Reader {
         let each: @Sendable (String?) -> Void

@@ -5,8 +5,8 @@ import UbiquityCore
 @Suite struct ChunkerTests {
     private func lengths(_ bytes: [UInt8]) -> [Int] { Chunker.manifest(of: bytes).map(\.length) }
 
-    /// Computed by a second implementation of the documented rule, in another language. They may never change: chunks
-    /// that are stored would not be found again.
+    /// Computed by a second implementation of the documented rule, in another language. They may never change: the
+    /// cloud would not find stored chunks again.
     @Test func goldenCutsOfRandomBytes() {
         let manifest = Chunker.manifest(of: Samples.bytes(8 << 20, seed: 1))
         #expect(
@@ -62,7 +62,7 @@ import UbiquityCore
         }
         var ends = [Int]()
         for length in lengths(bytes) { ends.append((ends.last ?? 0) + length) }
-        // The last chunk ends with the content and not by a cut.
+        // The last chunk ends at the end of the content, without a cut.
         #expect(cuts == Array(ends.dropLast()))
     }
 

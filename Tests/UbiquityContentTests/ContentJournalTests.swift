@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// What a loss of power leaves is made by hand: the contents' files are changed behind the journal's back.
+/// The tests simulate a power loss: they change the contents' files without the journal.
 @Suite struct ContentJournalTests {
     private static let start: Int64 = 4096
     private let folder: TemporaryFolder
@@ -26,7 +26,7 @@ import UbiquityTestSupport
         try ContentStore(stateFolder: folder.path, folders: 4, journal: journal)
     }
 
-    /// A store whose journal has these contents, as after a death.
+    /// Makes a store whose journal has these contents, as after a process death.
     @discardableResult
     private func kept(_ contents: [Int64: [UInt8]], half: Int64 = 64 << 10) throws -> ContentStore {
         let journal = journal(half: half), store = try store(journal)
@@ -40,7 +40,7 @@ import UbiquityTestSupport
         return store
     }
 
-    /// What a start on another boot makes of it.
+    /// Restarts the store as after another boot of the machine.
     private func restart(
         boot: UInt8 = 2, isUsed: (ContentID) -> Bool = { _ in true }
     ) throws -> (restored: [Int64], store: ContentStore) {
@@ -64,7 +64,7 @@ import UbiquityTestSupport
         let (restored, store) = try restart()
         #expect(restored == [1, 2, 3])
         #expect(try [1, 2, 3, 4].map { try bytes($0, store) } == [[1, 1, 1], [2, 2, 2], [3], [4]])
-        // It does not come back a second time.
+        // The journal does not restore it a second time.
         try store.open(ContentID(1), writable: true).truncate(to: 0)
         #expect(try restart(boot: 3).restored == [])
     }
@@ -82,7 +82,7 @@ import UbiquityTestSupport
         #expect(try bytes(1, restart().store) == [4])
     }
 
-    /// Of the same boot the kernel's memory is whole, and may have more than was synced.
+    /// Within the same boot the kernel's memory is complete, and may have more than was synced.
     @Test func afterADeathAloneNothingIsWritten() throws {
         let before = try kept([1: [1, 1]])
         try before.open(ContentID(1), writable: true).truncate(to: 0)
@@ -92,7 +92,7 @@ import UbiquityTestSupport
         #expect(try restart(boot: 2).restored == [])
     }
 
-    /// It got its place after it was kept: by a mapping that was synced, past the journal.
+    /// The content was written to the disk after it was recorded: by a synced mapping, without the journal.
     @Test func newerContentOnDiskIsKept() throws {
         let before = try kept([1: [1, 1]])
         let file = try before.open(ContentID(1), writable: true)
@@ -103,7 +103,7 @@ import UbiquityTestSupport
         #expect(try bytes(1, store) == [5, 1])
     }
 
-    /// The same of a page: the rest is what was synced before.
+    /// The same for one page; the other pages have the synced bytes.
     @Test(arguments: [0, 4096, 16384] as [Int64]) func newerBlocksOnDiskAreKept(_ page: Int64) throws {
         let old = [UInt8](repeating: 1, count: 20_000), new = [UInt8](repeating: 2, count: 3000)
         let before = try kept([1: old])
@@ -115,13 +115,13 @@ import UbiquityTestSupport
         #expect(restored == [1])
         let found = try bytes(1, store), start = Int(page)
         #expect(found.count == 20_000 && Array(found[start..<start + 3000]) == new)
-        // What the page has beside it has come to the disk with it.
+        // The parts of the page beside it reached the disk with it.
         for place in [4095, 5000, 15_000, 19_999] where !(start..<start + 4096).contains(place) {
             #expect(found[place] == 1, "\(place)")
         }
     }
 
-    /// The same, of which nothing has a place.
+    /// The same for a content without allocated blocks.
     @Test func contentWithHolesIsNotNewer() throws {
         let before = try kept([1: [UInt8](repeating: 1, count: 20_000)])
         let file = try before.open(ContentID(1), writable: true)
@@ -151,7 +151,7 @@ import UbiquityTestSupport
         #expect(try restart().restored == [])
     }
 
-    /// It was kept once more while it was synced itself: the later state counts.
+    /// It was recorded once more during its own sync: the later state counts.
     @Test func aLaterStateIsNotForgotten() throws {
         let store = try kept([1: [1, 1]])
         let journal = try #require(store.journal), file = try store.open(ContentID(1), writable: true)
@@ -177,7 +177,7 @@ import UbiquityTestSupport
         #expect(try !isKept(1, prepares: false) && !isKept(1000, half: 1000))
     }
 
-    /// While one half is emptied the other one is written; both full, contents are synced themselves.
+    /// While one half is emptied, the journal writes to the other. When both are full, contents are synced directly.
     @Test func theHalvesTakeTurns() throws {
         let journal = journal(half: 1000 + ContentJournal.forgettingRoom), store = try store(journal)
         try journal.prepare()
@@ -195,7 +195,7 @@ import UbiquityTestSupport
         for _ in 0..<4 { #expect(try keepOne()) }
         #expect(try !keepOne())
         try settle()
-        // What is gone need not be brought there.
+        // Removed contents need no sync.
         #expect(synced.map(\.rawValue) == [2, 3, 4])
         for _ in 0..<3 {
             for _ in 0..<4 { #expect(try keepOne()) }
@@ -214,7 +214,7 @@ import UbiquityTestSupport
         #expect(try restart().restored == [2])
     }
 
-    /// It was emptied, and written and synced itself, before anybody could know that the record counts no more.
+    /// The content was truncated, written and synced directly, before the record was marked obsolete.
     @Test func truncatedAndSyncedContentKeepsNoOldEnd() throws {
         let store = try kept([1: [1, 1, 1]])
         let journal = try #require(store.journal), id = ContentID(1)
@@ -231,12 +231,12 @@ import UbiquityTestSupport
         #expect(try bytes(1, store) == [2])
     }
 
-    /// A content that cannot be written keeps none of the others, and nothing that is kept is given up.
+    /// A content that cannot be written does not stop the restoration of the others, and its record stays.
     @Test func unrestorableRecordIsKept() throws {
         let before = try kept([1: [1], 2: [2]])
         for id: Int64 in [1, 2] { try before.remove(ContentID(id)) }
         let journal = journal(boot: 2), store = try store(journal)
-        // The first of the two.
+        // True for the first of the two contents.
         let isFirst = Lock(true)
         FaultPoints.setHook { name in
             guard name == "content.sync", isFirst.withLock({ first in defer { first = false }; return first }) else {
@@ -247,20 +247,20 @@ import UbiquityTestSupport
         defer { FaultPoints.setHook(nil) }
         let restoration = try journal.restore(into: store) { _ in true }
         #expect(restoration.failure != nil && restoration.restored.contains(ContentID(2)))
-        // Who goes on without it gives it up.
+        // A start that accepts the loss drops the record.
         #expect(restoration.missing == [ContentID(1)])
         try journal.prepare()
         let file = try store.create(ContentID(3))
         try file.write([3], at: 0)
         #expect(try !journal.keep(ContentID(3), file))
         try store.remove(ContentID(1))
-        // What was restored then has been changed since: it is not restored once more.
+        // The restored content has changed since: it is not restored again.
         try store.open(ContentID(2), writable: true).write([9, 9], at: 0)
         let last = try restart(boot: 3)
         #expect(try bytes(1, last.store) == [1] && bytes(2, last.store) == [9, 9] && last.restored == [1])
     }
 
-    /// The index is in the same file: what it says of them may come to the disk with a sync of the journal.
+    /// The index is in the same file: its entries may reach the disk with a sync of the journal.
     @Test func replacementIsOnDiskBeforeTheJournal() throws {
         let store = try kept([1: [1, 1, 1]])
         let journal = try #require(store.journal), id = ContentID(1)
@@ -274,7 +274,7 @@ import UbiquityTestSupport
         #expect(store.replacements.withLock { $0.indexSyncs == 0 })
     }
 
-    /// The kernel tells of a failure once, and takes for written then what is not.
+    /// The kernel reports a failed write once, and then treats the lost pages as written.
     @Test func aSyncThatHasFailedIsNotMadeUpForByAnother() throws {
         let store = try kept([:]), id = ContentID(1)
         try store.create(id).write([1, 2, 3], at: 0)
@@ -286,7 +286,7 @@ import UbiquityTestSupport
         defer { FaultPoints.setHook(nil) }
         #expect(throws: UbiquityError.self) { try store.sync(id) }
         #expect(store.failure(of: id) != nil)
-        // Whoever writes to it would be undone: then it stays failed.
+        // The repair would undo a writer's changes: with a writer the content stays failed.
         let writer = try store.open(id, writable: true)
         #expect(throws: UbiquityError.self) { try store.sync(id) }
         withExtendedLifetime(writer) {}
@@ -304,7 +304,7 @@ import UbiquityTestSupport
         #expect(try bytes(1, restart().store) == [1])
     }
 
-    /// Records end where one is not whole; nothing that is damaged becomes a content.
+    /// Reading ends at the first incomplete record. A damaged record never becomes a content.
     @Test func damageBringsNothingBack() throws {
         try kept([1: [1, 1], 2: [2, 2], 3: [3, 3]])
         let file = try FileDescriptor.open(folder("journal"), .readWrite)
@@ -312,11 +312,11 @@ import UbiquityTestSupport
         try file.write([0xff], at: second + Int64(ContentRecord.headerSize))
         for id: Int64 in 1...3 { try store(journal()).remove(ContentID(id)) }
         #expect(try restart().restored == [1])
-        // Nor does it reach past its room.
+        // The restoration does not write beyond its area.
         #expect(try file.read(count: Int(Self.start), at: 0) == [UInt8](repeating: 7, count: Int(Self.start)))
     }
 
-    /// Where the kernel tells: what is written and not yet placed, until it is synced.
+    /// Only where the kernel reports it: written bytes without a place on the disk, until the sync.
     @Test func kernelReportsAllocatedBlocks() throws {
         let file = try FileDescriptor.open(folder("f"), [.readWrite, .create])
         guard try file.sharedFlushes() != nil else { return }

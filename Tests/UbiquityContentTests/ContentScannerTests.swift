@@ -29,7 +29,7 @@ import UbiquityTestSupport
         #expect(content.modifiedAt == (try file.status().modifiedAt))
     }
 
-    /// A disk image of many gigabytes that is nearly empty takes a moment.
+    /// A nearly empty disk image of many gigabytes takes a moment.
     @Test(arguments: [0, 1, 100_000, 1 << 20]) func goesOverHoles(_ before: Int) throws {
         let (begin, end) = (Samples.bytes(before, seed: 3), Samples.bytes(70_000, seed: 4))
         func outcome(hole: Int, after: [UInt8]) throws -> (ScanOutcome, asked: Int) {
@@ -57,7 +57,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What happens to the file while it is read; the scanner asks about cancelling between its reads.
+    /// Changes of the file during the scan. The scanner checks for cancellation between its reads.
     enum Disturbance: CaseIterable { case write, append, cut, touch, writeAndRestoreTime }
 
     @Test(arguments: Disturbance.allCases)
@@ -76,7 +76,7 @@ import UbiquityTestSupport
     }
 
     private func disturb(_ file: FileDescriptor, _ disturbance: Disturbance, _ time: Timestamp) throws {
-        // The change must fall into a later tick than the preparation did.
+        // The change must fall into a later clock tick than the preparation.
         let before = try file.status().changedAt
         repeat {
             switch disturbance {
@@ -114,7 +114,7 @@ import UbiquityTestSupport
         #expect(try outcome(afterMilliseconds: 0) == .racy(content))
         #expect(try outcome(afterMilliseconds: 9.9) == .racy(content))
         #expect(try outcome(afterMilliseconds: 10.1) == .stable(content))
-        // The clock was set back: a change now would get another time.
+        // The clock was set back: a change now gets another time.
         #expect(try outcome(afterMilliseconds: -1000) == .stable(content))
     }
 

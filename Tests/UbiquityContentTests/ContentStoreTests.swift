@@ -43,7 +43,7 @@ import UbiquityTestSupport
     @Test func listsEveryContentForTheSweep() throws {
         let ids = [1, 2, 1023, 1024, 1025, 0x3FFFF, 0x40000, 0x7FFF_FFFF_FFFF].map { ContentID($0) }
         for id in ids { _ = try store.create(id) }
-        // Not ours: no number, a number that belongs elsewhere, another spelling of a number.
+        // Foreign files: no number, a number of another folder, another spelling of a number.
         try SmallFile.publish([], at: folder("content/001/note"))
         try SmallFile.publish([], at: folder("content/001/2"))
         try SmallFile.publish([], at: folder("content/002/80A"))
@@ -52,7 +52,7 @@ import UbiquityTestSupport
         #expect(Set(try reopened.all()) == Set(ids))
     }
 
-    /// Whose folders take the numbers in turn.
+    /// In that format the folders get the numbers in turn.
     @Test func oldStoreFormatIsKept() throws {
         let old = try TemporaryFolder()
         for name in ["00", "3f", "ff"] { try FileSystem.makeDirectories(old("content/" + name)) }
@@ -65,14 +65,14 @@ import UbiquityTestSupport
         }
     }
 
-    /// A program of before has made its folders in it.
+    /// An older program has created its folders in it.
     @Test func aStoreWithFoldersOfBothKindsIsANewOne() throws {
         try store.create(ContentID(0x1A3F)).write([1], at: 0)
         for name in ["00", "3f"] { try FileSystem.makeDirectories(folder("content/" + name)) }
         #expect(try ContentStore(stateFolder: folder.path).all() == [ContentID(0x1A3F)])
     }
 
-    /// Where the file system has the hint.
+    /// Only where the file system supports the hint.
     @Test func foldersAreSpreadOverTheDisk() throws {
         let (get, set, spread) = (0x8008_6601 as UInt, 0x4008_6602 as UInt, 0x2_0000 as Int32)  // FS_IOC_…, FS_TOPDIR_FL
         func flags(of path: String, adding added: Int32 = 0) throws -> Int32? {
@@ -88,8 +88,8 @@ import UbiquityTestSupport
         #expect(try flags(of: fresh("content")).map { $0 & spread } == spread)
     }
 
-    /// Who makes a replacement while the index is brought to the disk brings its content there himself: what he writes
-    /// in the index's journal may get there with it.
+    /// A program that makes a replacement during an index sync syncs the content itself: its journal entry may reach
+    /// the disk with that sync.
     @Test func aReplacementDuringAnIndexSyncDoesNotWait() throws {
         for number in 1...3 { try store.create(ContentID(Int64(number))).write([1], at: 0) }
         func waiting() -> Set<ContentID> { store.replacements.withLock { $0.waiting } }
@@ -104,7 +104,7 @@ import UbiquityTestSupport
         #expect(waiting() == [ContentID(3)])
     }
 
-    /// The kernel tells of a failed write once, and takes the pages for written then.
+    /// The kernel reports a failed write once, and then treats the pages as written.
     @Test func aReplacementWhoseSyncHasFailedIsWrittenAnew() throws {
         let id = ContentID(1), bytes = Samples.bytes(3_000_000, seed: 3)
         try store.create(id).write(bytes, at: 0)
@@ -116,7 +116,7 @@ import UbiquityTestSupport
         store.endIndexSync()
         #expect(store.failure(of: id)?.code == .io)
         FaultPoints.setHook(nil)
-        // Somebody writes to it, and would be undone.
+        // A repair would undo this writer's changes.
         let writer = try store.open(id, writable: true)
         #expect(throws: UbiquityError.self) { try withExtendedLifetime(writer) { try store.beginIndexSync() } }
         store.endIndexSync()
@@ -149,7 +149,7 @@ import UbiquityTestSupport
         #expect(try file.read(count: 1, at: 4 << 20) == [bytes[0]])
     }
 
-    /// What a link leads to is somebody else's: it is neither listed nor moved, and nothing is made in it.
+    /// The target of a link belongs to somebody else: the store neither lists nor moves it, and creates nothing in it.
     @Test(arguments: [true, false]) func fileInPlaceOfFolderIsMovedAside(isLink: Bool) throws {
         let other = try TemporaryFolder(), bucket = folder("content/003")
         for name in ["passwd", "c01"] {
@@ -166,7 +166,7 @@ import UbiquityTestSupport
         let aside = try store.setAside(stray: "003")
         #expect(try FileSystem.status(aside).kind == (isLink ? .symlink : .file))
         #expect(try FileSystem.status(bucket).isDirectory && store.strayFiles().isEmpty)
-        // The same when the store is opened.
+        // The same at the start of the store.
         try FileSystem.removeDirectory(bucket)
         try FileSystem.rename(aside, to: bucket)
         let reopened = try ContentStore(stateFolder: folder.path)
@@ -176,7 +176,7 @@ import UbiquityTestSupport
         #expect(try Set(FileSystem.entries(of: other.path).map(\.text)) == ["passwd", "c01"])
     }
 
-    /// People may keep the contents on another disk.
+    /// Users may keep the contents on another disk.
     @Test func aStoreBehindALinkIsLeftAsItIs() throws {
         let other = try TemporaryFolder()
         _ = try FileDescriptor.open(other("theirs"), [.readWrite, .create])
@@ -197,7 +197,7 @@ import UbiquityTestSupport
         #expect(try store.availableBytes() > 0)
     }
 
-    /// Who looks for contents that nobody has must not meet those that are on their way out.
+    /// A search for contents without an item must not find those that are being removed.
     @Test func contentBeingRemovedCountsAsRetired() throws {
         let ids = (1...3).map { ContentID($0) }
         for id in ids { _ = try store.create(id) }

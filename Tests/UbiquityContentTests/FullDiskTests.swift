@@ -5,7 +5,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// A file system of 1 MiB, where this process may mount one; gone with the object.
+/// A file system of 1 MiB, if this process may mount one. It is unmounted with the object.
 private final class TinyDisk {
     let folder: TemporaryFolder
 
@@ -35,7 +35,7 @@ private final class TinyDisk {
         return nil
     }
 
-    /// With a reserve below zero the disk itself says that it is full; with one above, the check before it does.
+    /// With a negative reserve the disk itself reports that it is full; with a positive one, the check before it does.
     @Test(.enabled(if: TinyDisk.isPossible, "needs the right to mount"), arguments: [Int64.min / 2, 200_000])
     func fullDiskKeepsPresentChunks(_ reserve: Int64) throws {
         let disk = try #require(TinyDisk())

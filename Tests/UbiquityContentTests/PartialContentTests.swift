@@ -49,7 +49,7 @@ import UbiquityTestSupport
         #expect(try content.file.status().modifiedAt == time)
     }
 
-    /// Data of one block in every sixteen, at places that are no borders of chunks.
+    /// One block in every sixteen has data, at offsets that are no borders of chunks.
     @Test func longZerosAreHoles() throws {
         var sparse = [UInt8](repeating: 0, count: bytes.count)
         for start in stride(from: 4096 * 3, to: bytes.count - 5000, by: 65_536) {
@@ -57,7 +57,7 @@ import UbiquityTestSupport
         }
         let manifest = Chunker.manifest(of: sparse)
         let file = try FileDescriptor.open(folder("sparse"), [.readWrite, .create])
-        // What stood there before is gone.
+        // The earlier bytes are gone.
         try file.write(bytes, at: 0)
         let content = try PartialContent(
             id: ContentID(1), file: file, manifest: manifest, size: Int64(sparse.count), reserve: 0)
@@ -83,7 +83,7 @@ import UbiquityTestSupport
         try content.store(1, chunk(1, of: content)[...])
         #expect(content.contains(second))
         #expect(!content.contains(second.lowerBound - 1..<second.upperBound))
-        // Beyond the end there is nothing to wait for.
+        // Beyond the end there is nothing to download.
         #expect(content.contains(content.size..<content.size + 10))
         #expect(content.missing(from: 0, limit: 2) == [0, 2])
     }
@@ -112,7 +112,7 @@ import UbiquityTestSupport
         do {
             let first = try content()
             for index in [0, 2, 3] { try first.store(index, chunk(index, of: first)) }
-            // A write that was cut short, and one byte that flipped on the disk.
+            // A truncated write, and one byte that flipped on the disk.
             try first.file.write(Array(chunk(5, of: first).dropLast(10)), at: first.layout.range(of: 5).lowerBound)
             try first.file.write([chunk(3, of: first)[7] ^ 1], at: first.layout.range(of: 3).lowerBound + 7)
         }
@@ -147,7 +147,7 @@ import UbiquityTestSupport
         for position in 0..<1000 { sparse[position] = UInt8(truncatingIfNeeded: position) }
         let manifest = Chunker.manifest(of: sparse)
         let file = try FileDescriptor.open(folder("sparse"), [.readWrite, .create])
-        // What an earlier attempt left must not show through.
+        // Bytes of an earlier attempt must not show.
         try file.write([UInt8](repeating: 0xEE, count: size), at: 0)
         let first = try PartialContent(id: ContentID(2), file: file, manifest: manifest, size: Int64(size), reserve: 0)
         try first.verifyExisting()

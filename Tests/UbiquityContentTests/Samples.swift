@@ -31,6 +31,6 @@ enum Samples {
 }
 
 extension ManualTime {
-    /// So long after any file of the test was made that nothing is racy.
+    /// Late enough after the creation of every file of the test that no time stamp is racy.
     static let later = ManualTime(SystemTimekeeper().now().advanced(bySeconds: 3600))
 }

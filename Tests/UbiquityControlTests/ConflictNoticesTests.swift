@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// Conflicts that are announced at the next interactive command.
+/// Announcements of conflicts at the next interactive command.
 @Suite struct ConflictNoticesTests {
     private func conflict(_ number: Int) -> ConflictNotices.Conflict {
         ConflictNotices.Conflict(

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// What a live query tells of each change.
+/// The changes that a live query reports.
 @Suite struct LiveResultsTests {
     @Test("DQ-01: what comes to fit is added, then changed, then removed; the rest is not told")
     func changes() {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// What `openapi.json` says a text may be, beside what the program knows.
+/// Compares the limits of texts in `openapi.json` with those in the code.
 @Suite struct OpenAPITests {
     private static let known: [String: [String]] = [
         "ClaimItem.use": texts(ClaimItem.Use.self),

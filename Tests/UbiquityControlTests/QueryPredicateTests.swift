@@ -2,7 +2,7 @@ import Testing
 import UbiquityControl
 import UbiquityCore
 
-/// The predicates of queries: their text, and what they hold for.
+/// The predicates of queries: their text and their results.
 @Suite struct QueryPredicateTests {
     /// 2026-11-20T12:00:00Z.
     private static let now = 1_795_176_000.0
@@ -81,7 +81,7 @@ import UbiquityCore
         }
         let long = "name == " + String(repeating: "a", count: QueryPredicate.maximumLength)
         #expect(throws: UbiquityError.self) { try QueryPredicate(parsing: long, now: 0) }
-        // A long chain is no deep one.
+        // A long chain is not a deep nesting.
         let chain = Array(repeating: "conflicts", count: 1000).joined(separator: " or ")
         #expect(try QueryPredicate(parsing: chain, now: 0).holds { _ in .flag(true) })
     }
@@ -129,7 +129,7 @@ import UbiquityCore
         var random = Seeded(state: 7)
         for _ in 0..<5000 {
             let text = (0..<random.next(12)).map { _ in words[random.next(words.count)] }.joined(separator: " ")
-            // What is refused is refused by an error.
+            // Refusals throw an error; nothing traps.
             _ = try? QueryPredicate(parsing: text, now: 0)
         }
     }
@@ -166,7 +166,7 @@ import UbiquityCore
         }
     }
 
-    /// A small generator whose numbers are the same each time.
+    /// A small generator with the same numbers each time.
     private struct Seeded {
         var state: UInt64
 

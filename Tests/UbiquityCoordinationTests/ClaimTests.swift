@@ -199,7 +199,8 @@ struct ClaimTests {
         #expect(world.isGranted(reading))
     }
 
-    /// One reads, the other waits to write; the first begins a second read before the first one ends, and then a third.
+    /// One client reads, the other waits to write. The first begins a second read before the first one ends, and then a
+    /// third.
     private func overlap() -> (
         ModelWorld, clients: (ClientID, ClientID), writer: ClaimID, second: ClaimID, third: ClaimID
     ) {
@@ -207,7 +208,7 @@ struct ClaimTests {
         let (one, two) = (world.client(), world.client())
         let first = world.read(one, 7)
         let writer = world.write(two, 7)
-        // It may be nested in the first, for which the writer waits.
+        // It may be nested in the first read, for which the writer waits.
         let second = world.read(one, 7)
         #expect(world.isGranted(second) && !world.isGranted(writer))
         world.end(first)
@@ -231,7 +232,7 @@ struct ClaimTests {
         let (one, two) = clients
         for _ in 0..<20 { world.pass(.milliseconds(500)) }
         #expect(world.isGranted(third) && world.failure(of: third) == nil && !world.isGranted(writer))
-        // Of one purpose it is known at once.
+        // Claims of one purpose are nested at once.
         let fourth = world.claim(.client(one), [(7, .reading([]))], purpose: "p")
         for claim in [third, second] { world.end(claim) }
         #expect(!world.isGranted(fourth))

@@ -53,7 +53,7 @@ struct DeadlockTests {
         let both = world.claim(.client(two), [(7, .writing(nil)), (8, .writing(nil))])
         let passes = world.write(one, 8)
         #expect(world.isGranted(passes) && !world.isGranted(both))
-        // Also over a third: it waits for the second, who waits for the first.
+        // Also through a third client: it waits for the second, which waits for the first.
         let third = world.claim(.client(three), [(8, .writing(nil)), (9, .writing(nil))])
         let passesToo = world.write(one, 9)
         #expect(world.isGranted(passesToo) && !world.isGranted(third))

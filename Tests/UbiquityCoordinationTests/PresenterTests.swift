@@ -15,7 +15,7 @@ struct PresenterTests {
         let question = try #require(world.questions.first)
         #expect(question.presenter == shown)
         #expect(question.steps == [.relinquishToReader, .saveChanges])
-        // It saves by plain calls of its own process, and by a claim: both are let past the one who waits.
+        // The presenter saves by plain calls of its own process, and by a claim. Both pass before the waiting claim.
         let own = world.open(50, 7, writes: true)
         let saving = world.claim(.client(app), [(7, .writing(nil))], presenter: shown)
         #expect(world.isGranted(own) && world.isGranted(saving))

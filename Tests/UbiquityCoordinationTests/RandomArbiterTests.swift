@@ -3,7 +3,7 @@ import UbiquityTestSupport
 
 @Suite("Random claims")
 struct RandomArbiterTests {
-    /// A few; `scripts/simulate --claims --seeds 100000` runs as many.
+    /// A few seeds; `scripts/simulate --claims --seeds 100000` runs more.
     @Test("random claims, crashes and slow clients: exclusion holds, every request is answered, nothing is left over")
     func seeds() {
         for seed in 1...UInt64(100) {

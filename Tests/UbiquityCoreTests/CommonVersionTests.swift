@@ -19,7 +19,7 @@ import UbiquityCore
         let late = try Self.version(4, from: 1)
         #expect(CommonVersion(of: versions[2], late, among: versions + [late]) == .version(versions[0]))
         #expect(CommonVersion(of: late, versions[2], among: versions + [late]) == .version(versions[0]))
-        // One that the other was made from.
+        // The common version of a version and its ancestor is the ancestor.
         #expect(CommonVersion(of: versions[1], versions[2], among: versions) == .version(versions[1]))
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityCore
 
-/// What ignore files and the standard list ignore.
+/// The rules of ignore files and of the standard list.
 @Suite struct IgnoreTests {
     private static func path(_ text: String) -> [ItemName] {
         text.split(separator: "/").map { ItemName(stored: Array($0.utf8)) }
@@ -108,7 +108,7 @@ import UbiquityCore
         for (text, ignored, kept) in Self.table + Self.randomRows() {
             try Data(text.utf8).write(to: folder.appending(path: ".gitignore"))
             let paths = ignored + kept
-            // With a path for each on the command line a folder is told by the slash at its end.
+            // With each path on the command line, a slash at the end marks a folder.
             let said = try Self.run(git, ["-c", "core.quotePath=false", "check-ignore", "--no-index", "--"] + paths, in: folder)
             let theirs = Set(said.split(separator: "\n").map(String.init))
             let ours = Set(paths.filter { Self.ignores($0, ["": text]) })

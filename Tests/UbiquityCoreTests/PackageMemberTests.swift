@@ -1,7 +1,7 @@
 import Testing
 import UbiquityCore
 
-/// A package's list, asked for folders and members.
+/// Lookups of folders and members in a package's list.
 @Suite struct PackageMemberTests {
     private func tree(_ paths: [String]) -> PackageTree {
         PackageTree(

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityCore
 
-/// Which folders are one document, by their names and marks.
+/// Recognition of packages by name and mark.
 @Suite struct PackageRulesTests {
     private func isPackage(_ name: String, _ rules: PackageRules = .standard, mark: String? = nil) throws -> Bool {
         let xattrs = mark.map { [Xattr(name: PackageRules.mark, value: Array($0.utf8))] } ?? []
@@ -18,7 +18,7 @@ import UbiquityCore
         }
     }
 
-    /// A name that begins with its only dot has no extension.
+    /// A name whose only dot is its first character has no extension.
     @Test(arguments: [
         "a.txt", "a", "key", "rtfd", ".rtfd", ".key", "a.rtfd.txt", "a.rtf", "a.rtfdx", "a.xrtfd", "a.rtfd.", "a.rtfd ",
         "a.", "a-key", "a.pages~", "a.ke\u{301}y",

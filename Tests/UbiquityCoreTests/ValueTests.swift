@@ -20,7 +20,7 @@ import UbiquityCore
         #expect(CivilTime.text(Timestamp(nanoseconds: .min)) == "1677-09-21T00:12:43.145Z")
         #expect(CivilTime.text(Timestamp(nanoseconds: .max)) == "2262-04-11T23:47:16.854Z")
         #expect(CivilTime.text(seconds: -62_135_596_800) == "0001-01-01T00:00:00")
-        // As messages have them: a number of seconds, rounded to what a double holds.
+        // As in messages: seconds, rounded to the precision of a double.
         for limit in [Timestamp(nanoseconds: .min), Timestamp(nanoseconds: .max)] {
             #expect(Timestamp(seconds: Double(limit.nanoseconds) / 1e9) == limit)
         }

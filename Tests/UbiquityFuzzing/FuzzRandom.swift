@@ -28,7 +28,7 @@ package struct FuzzRandom: RandomNumberGenerator, Sendable {
 
     package mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in byte() } }
 
-    /// A number as parsers fear it: small, a power of two or near one, the largest, the smallest.
+    /// A number that often breaks parsers: small, near a power of two, the largest, the smallest.
     package mutating func oddNumber() -> Int64 {
         switch below(6) {
         case 0: Int64(below(4)) - 1

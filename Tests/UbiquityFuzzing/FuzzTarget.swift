@@ -1,8 +1,8 @@
 import CFuzz
 
-/// A part of the program that gets made-up input.
+/// A part of the program that gets random input.
 ///
-/// An execution draws all that it does from its random numbers, and leaves nothing behind for the next one.
+/// An execution draws all its decisions from its random numbers, and leaves no state for the next one.
 package struct FuzzTarget: Sendable {
     package let name: String
     /// Executions of the test, which takes a second or so unoptimised.
@@ -23,16 +23,16 @@ package struct FuzzTarget: Sendable {
 
     package static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }
 
-    /// Seconds that one execution may take in a run without an end: by far the most take less than a millisecond.
+    /// Seconds that one execution may take in an endless run. Most executions take less than a millisecond.
     private static let timeLimit: UInt32 = 30
-    /// The watch is set for so many executions at a time: to set it takes as long as a short one.
+    /// The timer is set once for so many executions: setting it takes as long as a short execution.
     private static let watched: UInt64 = 64
 
     /// Runs executions. Throws `FuzzFinding` for the first one that fails.
-    /// - Parameter isWatched: whether an execution that does not end, ends the process. For one run at a time.
+    /// - Parameter isWatched: whether an execution that does not end aborts the process. For one run at a time.
     package func run(seed: UInt64, from: UInt64, executions: UInt64, isWatched: Bool = false) throws(FuzzFinding) {
         CFuzz_reportCrashes()
-        // A literal lives on and ends with a zero.
+        // A literal is never freed and ends with a zero.
         staticName.withUTF8Buffer { buffer in
             buffer.baseAddress.map { CFuzz_begin(UnsafeRawPointer($0).assumingMemoryBound(to: CChar.self), seed) }
         }

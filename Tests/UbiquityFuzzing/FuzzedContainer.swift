@@ -12,7 +12,7 @@ struct FuzzedContainer {
     private var versions: [VersionID: VersionRecord] { container.versions }
     var revision: Revision { container.revision }
 
-    /// Commits as the cloud does. A refusal changes nothing.
+    /// Commits like the cloud. A refused commit changes nothing.
     mutating func commit(_ request: CommitRequest) throws {
         now = now.advanced(bySeconds: 1)
         let plan: CommitPlan

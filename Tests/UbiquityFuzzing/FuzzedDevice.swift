@@ -5,9 +5,9 @@ import UbiquityTestSupport
 
 /// A device's index. A hostile cloud sends it arbitrary records while a user works.
 struct FuzzedDevice {
-    /// How often records may be tried in one transaction: many times what so few of them need.
+    /// Limit for attempts to place records in one transaction: many times the need of so few records.
     private static let stepLimit = 5000
-    /// One execution of so many is examined after each step, the others at their ends.
+    /// One execution in so many is checked after each step, the others at their ends.
     private static let examined = 8
 
     private final class Drawn: RandomSource {
@@ -33,7 +33,7 @@ struct FuzzedDevice {
         Settler(transaction, owner: (0, 0), now: time.now(), stepLimit: Self.stepLimit)
     }
 
-    /// Takes in a page of the feed.
+    /// Applies a page of the feed.
     func receive(_ items: [RemoteItem], asPage: Bool, isLast: Bool) throws {
         try index.write(.remote) { transaction in
             var settler = settler(transaction)
@@ -47,7 +47,7 @@ struct FuzzedDevice {
         if isExamined { try check() }
     }
 
-    /// Shows all that can be shown, as at the end of a page.
+    /// Places all records that can be placed, as at the end of a page.
     func settle() throws {
         try index.write(.remote) { transaction in
             var settler = settler(transaction)
@@ -61,7 +61,7 @@ struct FuzzedDevice {
 
     func check() throws { try index.read { try $0.checkInvariants() } }
 
-    /// Every live item, from the top folder down. Throws if there is no end.
+    /// Every live item, from the top folder down. Throws if the tree has a cycle.
     func rows() throws -> [ItemRow] {
         var found = [ItemRow](), waiting = [ItemKey.root]
         while let key = waiting.popLast() {
@@ -73,7 +73,7 @@ struct FuzzedDevice {
         return found
     }
 
-    /// Something that a program does.
+    /// One operation of a program.
     func act(_ random: inout FuzzRandom) throws {
         let rows = try rows(), folders = rows.filter { $0.kind == .directory }
         let folder: UInt64 = random.oneIn(2) || folders.isEmpty ? 1 : random.pick(folders).ino
@@ -109,7 +109,7 @@ struct FuzzedDevice {
                     stillOpen: false)
             }
         } catch is UbiquityError {
-            // A program hears of it.
+            // The operation fails for the program.
         }
         if isExamined { try check() }
     }

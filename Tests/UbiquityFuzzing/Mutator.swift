@@ -1,9 +1,9 @@
 /// Changes valid samples a little, so that a parser gets past its first checks.
 package struct Mutator: Sendable {
-    /// Texts that mean something to the parser.
+    /// Texts with a meaning for the parser.
     private let words: [[UInt8]]
 
-    /// Bytes that a sample may become: longer ones cost time and find no more.
+    /// Largest size of a sample in bytes: longer samples cost time and find no more.
     private static let maximumLength = 64 << 10
     /// One in so many executions repeats a part of its sample up to this length, for limits on memory.
     private static let rareLength = 1 << 20
@@ -11,7 +11,7 @@ package struct Mutator: Sendable {
 
     package init(words: [String] = []) { self.words = words.map { Array($0.utf8) } }
 
-    /// - Parameter other: another sample; a part of it may be put in.
+    /// - Parameter other: another sample; the mutation may insert a part of it.
     package func mutate(_ sample: [UInt8], with other: [UInt8], _ random: inout FuzzRandom) -> [UInt8] {
         var bytes = sample
         // Some samples stay valid, so that the steps after the parser run too.
@@ -56,7 +56,7 @@ package struct Mutator: Sendable {
             }
         case 6: bytes.insert(contentsOf: other[range(in: other, &random)], at: place)
         case 7:
-            // The beginning of one and the end of another.
+            // The beginning of one sample and the end of another.
             bytes = Array(bytes.prefix(place)) + other.suffix(random.below(other.count + 1))
         case 8: bytes.removeLast(bytes.count - place)
         case 9: overwrite(&bytes, at: place, with: Self.varint(UInt64(bitPattern: random.oddNumber())))
@@ -81,7 +81,8 @@ package struct Mutator: Sendable {
         bytes.replaceSubrange(place..<min(place + new.count, bytes.count), with: new)
     }
 
-    /// Makes a small number a little larger or smaller: it may be a length. Sometimes the bytes after it follow.
+    /// Makes a small number a little larger or smaller, because it may be a length. Sometimes inserts or removes the
+    /// bytes after it too.
     private func changeLength(_ bytes: inout [UInt8], at place: Int, _ random: inout FuzzRandom) {
         guard let found = bytes[place...].firstIndex(where: { $0 > 0 && $0 < 0x80 }) else { return }
         let change = random.pick([-2, -1, 1, 2])

@@ -1,7 +1,7 @@
 import UbiquityCore
 import UbiquityWire
 
-/// Values as devices and clouds send them, from a small world: the same ids and names meet often.
+/// Values as devices and clouds send them, from a small world, so that the same ids and names occur often.
 extension FuzzRandom {
     mutating func itemID() -> ItemID { oneIn(12) ? .root : ItemID(high: 1, low: UInt64(below(10))) }
     mutating func ordinaryID() -> ItemID { ItemID(high: 1, low: UInt64(below(10))) }

@@ -43,7 +43,7 @@ extension FuzzTarget {
             return try require(error.code == .invalid, "refused with \(error.code)")
         }
         let written = predicate.description
-        // Texts are written in full, so one may become too long to be read.
+        // The written text has no abbreviations, so it may exceed the limit of the parser.
         guard written.utf8.count <= QueryPredicate.maximumLength else { return }
         let again: QueryPredicate
         do throws(UbiquityError) { again = try QueryPredicate(parsing: written, now: now) } catch {
@@ -86,7 +86,7 @@ extension FuzzTarget {
         let isDirectory = random.oneIn(2)
         let decision = rules.decision(on: path[...], isDirectory: isDirectory)
         try requireEqual(rules.decision(on: path[...], isDirectory: isDirectory), decision, "asked twice")
-        // A text begins without a byte order mark only once.
+        // Only the first byte order mark of a text is skipped.
         if !rules.text.starts(with: [0xEF, 0xBB, 0xBF]) {
             let again = IgnoreRules(text: rules.text)
             try requireEqual(again.decision(on: path[...], isDirectory: isDirectory), decision, "its text says another")

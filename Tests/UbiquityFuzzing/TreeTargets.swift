@@ -8,14 +8,14 @@ final class Counter: Sendable {
     func next() -> Int { count.wrappingAdd(1, ordering: .relaxed).oldValue }
 }
 
-/// The cloud's commit engine and a device's index, which both keep a tree.
+/// The cloud's commit engine and a device's index, which both maintain a tree.
 extension FuzzTarget {
     static let treeTargets = [
         FuzzTarget("commits", testExecutions: 500) { random in
             var container = FuzzedContainer()
             for _ in 0...random.below(12) {
                 var request = random.commitRequest()
-                // Most is based on what is there.
+                // Most changes refer to existing items.
                 for index in request.changes.indices where random.oneIn(2) {
                     request.changes[index].baseRevision = container.revision
                 }
@@ -34,7 +34,7 @@ extension FuzzTarget {
             }
             try device.settle()
             _ = try device.rows()
-            // Known records take nothing away when they come again.
+            // Known records that arrive again remove nothing.
             try device.settle()
             let before = try device.rows()
             for page in pages where random.oneIn(2) {

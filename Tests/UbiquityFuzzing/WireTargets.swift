@@ -3,7 +3,7 @@ import UbiquityCloudClient
 import UbiquityCore
 import UbiquityWire
 
-/// A message's type, with values of it.
+/// A message's type, with sample values.
 private struct WireKind: Sendable {
     let name: String
     let sample: @Sendable (inout FuzzRandom) -> any WireValue
@@ -83,7 +83,7 @@ extension FuzzTarget {
         FuzzTarget("events", testExecutions: 4000) { try exerciseEvents(&$0) },
     ]
 
-    /// Memory that a decoded message may take: what small messages may, some for the decoder, and four times its bytes.
+    /// Memory limit of a decoded message: a constant for the decoder and small messages, and four times its bytes.
     private static func memoryCeiling(_ length: Int) -> Int { (16 << 20) + (8 << 20) + 4 * length }
     /// Other threads allocate too, so a message fails only if each measurement exceeds the ceiling.
     private static let measurements = 4
@@ -91,15 +91,15 @@ extension FuzzTarget {
     private static func exerciseWire(_ random: inout FuzzRandom, as format: WireFormat) throws {
         let kind = random.pick(WireKind.all)
         let sample = try kind.sample(&random).wire(as: format), other = try kind.sample(&random).wire(as: format)
-        // A sent message can be read.
+        // Every sent message can be decoded.
         _ = try kind.decode(sample, format)
         let mutator = format == .json ? jsonMutator : mutator
         let bytes = mutator.mutate(sample, with: other, &random)
         guard let value = try decodeWithinMemory(kind, bytes, format) else { return }
-        // A message that was read can be sent, and the receiver reads the same.
+        // A decoded message can be sent again, and the receiver decodes the same.
         let sent: [UInt8]
         do { sent = try value.wire(as: format) } catch {
-            // Fields of a later version, which are not to be had in JSON, or are no protobuf.
+            // Fields of a later version have no form in JSON, or are no protobuf.
             return
         }
         let again = try kind.decode(sent, format).wire(as: format)

@@ -12,7 +12,7 @@ import UbiquitySystem
         #expect(try await BlockingPool.inline.run { "here" } == "here")
     }
 
-    /// Three bodies that wait for each other can only end if three run at a time; a fourth must wait.
+    /// Three bodies that wait for each other can only end if three run at a time. A fourth must wait.
     @Test func runsAsManyAtATimeAsThreads() async throws {
         struct Count { var running = 0, most = 0, arrived = 0 }
         let pool = BlockingPool(name: "test", threads: 3)

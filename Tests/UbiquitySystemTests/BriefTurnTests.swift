@@ -32,7 +32,7 @@ import UbiquitySystem
         #expect(turn.take { 1 } == 1)
     }
 
-    /// Longer than anybody waits awake: till he is seen to sleep.
+    /// Holds the lock longer than a waiter spins, until the waiter is seen to sleep.
     @Test func longWaiterGetsTheLock() async throws {
         let turn = BriefTurn()
         let waiting = Lock(""), order = Lock([Int]()), sleeps = Lock(false)

@@ -7,7 +7,7 @@ import UbiquitySystem
         for milliseconds in [0, 3000, 3010, 3012, 3020, 3069, 3119, 3130, 3131] as [Int64] {
             looks.append(watch.beginsToRest(.milliseconds(milliseconds)))
         }
-        // At the first look nothing is known; 3119 is 50 ms later than the one before.
+        // The first observation has no earlier one to compare; 3119 is 50 ms after the one before.
         #expect(looks == [false, false, true, false, false, false, false, true, false])
     }
 

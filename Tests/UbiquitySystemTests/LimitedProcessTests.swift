@@ -25,7 +25,7 @@ import UbiquityTestSupport
 
     @Test func argumentsArePassed() throws {
         #expect(try run("printf '%s.' \"$@\" $0; ls /proc/self/fd | wc -l; wait") == .exited(0))
-        // The three of any program, and the folder that ls reads.
+        // The three standard descriptors, and the folder that ls reads.
         #expect(try SmallFile.read(folder("log"), limit: 100) == Array("one.two 2.sh.4\n".utf8))
     }
 
@@ -50,7 +50,7 @@ import UbiquityTestSupport
     private func expectEnd() async throws {
         let text = String(decoding: try SmallFile.read(folder("child"), limit: 20) ?? [], as: UTF8.self)
         let child = try #require(Int32(text.filter(\.isNumber)))
-        // It dies when the kernel lets it run next, and whoever inherited it may not have seen its end yet: then it is a
+        // The process dies when the kernel schedules it next. Its new parent may not have reaped it yet: then it is a
         // zombie.
         let end = ContinuousClock.now + .seconds(30)
         while let stat = try SmallFile.read("/proc/\(child)/stat", limit: 1000), ContinuousClock.now < end {

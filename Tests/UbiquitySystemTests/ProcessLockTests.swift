@@ -5,18 +5,18 @@ import UbiquityCore
 import UbiquityTestSupport
 
 @Suite struct ProcessLockTests {
-    /// A process that ends has taken its number away, and holds the lock for a moment more: on a busy machine for some
-    /// milliseconds.
+    /// An ending process has removed its number and keeps the lock for a moment more: some milliseconds on a busy
+    /// machine.
     @Test func endingHolderIsWaitedFor() throws {
         let folder = try TemporaryFolder(), path = folder("lock")
         let ending = try FileDescriptor.openFile(path, [.readWrite, .create])
         try #require(try ending.tryLock(.exclusive))
-        // Not on one of the pool's few threads, of which the one below waits.
+        // Not on a thread of the pool: the call below occupies one of its few threads.
         DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(100)) { try? ending.unlock() }
         let lock = try ProcessLock(path)
         #expect(try ProcessLock.holder(of: path) == ProcessHost.id)
         withExtendedLifetime(lock) {}
-        // Who is named is not waited for.
+        // A holder with a number is not waited for.
         #expect(throws: UbiquityError.self) { _ = try ProcessLock(path) }
     }
 

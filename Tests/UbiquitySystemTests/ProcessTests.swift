@@ -47,7 +47,7 @@ import UbiquityTestSupport
         try await asked
     }
 
-    /// flock(1) of another process holds the file; when it is killed the lock is free.
+    /// flock(1) in another process holds the lock. When that process is killed, the lock is free.
     @Test func lockOfAnotherProcessEndsWithIt() throws {
         let script = "echo $$ > \(folder("lock")); echo ready > \(folder("fifo")); exec cat \(folder("fifo"))"
         try FileSystem.makeNode(folder("fifo"), mode: 0o010600, device: 0)
@@ -69,7 +69,7 @@ import UbiquityTestSupport
         #expect(FaultPointsProbe.visits(toDie: "nonsense,x:kill,x:kill:0,x:burn:1", name: "x") == nil)
     }
 
-    /// Tests run beside each other: one that lets its own calls fail is not to fail another's.
+    /// Tests run in parallel: a hook that makes calls fail must not affect another test.
     @Test func hookAppliesToItsThread() throws {
         FaultPoints.setHook { $0 == "probe.d" ? UbiquityError(.io, "hook") : nil }
         defer { FaultPoints.setHook(nil) }

@@ -21,7 +21,7 @@ import UbiquitySystem
     @Test func bothEndEvenIfOneFails() throws {
         let seconds = Atomic(0)
         func run(first: (any Error)?, second: (any Error)?) throws {
-            // The second goes on only when the first is at its end.
+            // The second body continues only when the first has ended.
             let isAtEnd = Monitor(false)
             try side.run {
                 isAtEnd.withLock { $0 = true }

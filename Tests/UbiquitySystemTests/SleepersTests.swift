@@ -33,7 +33,7 @@ import UbiquitySystem
             }
             return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        // Of the cancelled ones some had slept enough.
+        // Some of the cancelled sleepers had already slept long enough.
         #expect(woken >= 1_333)
     }
 }

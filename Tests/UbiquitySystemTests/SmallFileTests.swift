@@ -28,7 +28,7 @@ import UbiquityTestSupport
         #expect(error?.code == .tooLarge)
     }
 
-    /// The kernel has given every mount a number of its own since 6.8; before, both have 0.
+    /// Since 6.8 the kernel gives every mount a unique number; before, both have 0.
     @Test func bootOfAFolderIsStable() throws {
         #expect(try Boot.id(ofFolder: "/") == Boot.id(ofFolder: "/usr/.."))
         #expect(try Boot.id(ofFolder: "/").hasPrefix(Boot.id()))

@@ -2,7 +2,7 @@ import Testing
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Who has a file open for writing.
+/// Finding the writers of a file.
 @Suite struct WriterTests {
     let folder: TemporaryFolder
     init() throws { folder = try TemporaryFolder() }
@@ -17,7 +17,7 @@ import UbiquityTestSupport
         #expect(try !soleReader().hasWriters())
     }
 
-    /// A reader of a file whose writer is gone; there is another reader.
+    /// A reader of a file without writers; another reader exists.
     private func soleReader() throws -> FileDescriptor {
         let name = folder("other")
         _ = try FileDescriptor.open(name, [.readWrite, .create])

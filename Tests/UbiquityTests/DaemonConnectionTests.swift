@@ -5,11 +5,11 @@ import UbiquitySystem
 import UbiquityTestSupport
 
 @Suite struct DaemonConnectionTests {
-    /// Where more ask at once than a socket lets wait, connect(2) fails with EAGAIN: the daemon is there and busy.
+    /// If the accept queue of a socket is full, connect(2) fails with EAGAIN: the daemon exists and is busy.
     @Test func fullAcceptQueueIsRetried() async throws {
         let socket = try CrowdedSocket(named: ControlRoute.socketName)
         let connection = try DaemonConnection(stateFolder: socket.folder)
-        // It is turned away before the crowd leaves, or comes later: both are well.
+        // The request is refused before the queue empties, or connects later: both are correct.
         async let served: Void = BlockingPool(name: "crowd", threads: 1).run { try socket.serve() }
         let asked = Task { try await connection.requireAnswer() }
         let outcome = await asked.result

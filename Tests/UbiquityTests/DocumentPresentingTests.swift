@@ -4,7 +4,7 @@ import Testing
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// What a document does when it is asked and told, outside of containers.
+/// Answers of a document to questions and notifications, outside of containers.
 @MainActor @Suite struct DocumentPresentingTests: DocumentTestCase {
     @Test("DC-04: unsaved changes are saved before a deletion and stay in the document if the file is deleted anyway")
     func deletion() async throws {
@@ -13,7 +13,7 @@ import UbiquityTestSupport
             try await document.relinquishPresentedItemToWriter()
             try await document.accommodatePresentedItemDeletion()
             #expect(try text(url) == "old mine" && !document.documentState.contains(.closed))
-            // The edit has won: it goes on.
+            // The edit has won: editing continues.
             await document.reacquirePresentedItem()
             try await eventually { !document.awaitsDeletion }
             #expect(document.documentState == .normal && document.handled.isEmpty)
@@ -67,7 +67,7 @@ import UbiquityTestSupport
             #expect(document.documentState == .savingError && document.hasUnsavedChanges && document.handled == [true])
             try FileSystem.rename(folder + "-away", to: folder)
             try await document.autosave()
-            // Called off, or carried out: it closes when its file is gone.
+            // After a cancelled deletion the document stays open; after a completed one it closes.
             for isGone in [false, true] {
                 try await document.relinquishPresentedItemToWriter()
                 try await document.accommodatePresentedItemDeletion()
@@ -95,7 +95,7 @@ import UbiquityTestSupport
             await #expect { try await document.autosave() } throws: {
                 ($0 as? UbiquitousFileError)?.code == .fileChangedByOther
             }
-            // Whoever reverts it gives up what was typed.
+            // Reverting discards the typed text.
             document.beforeReading = { document.type(" given up") }
             try await document.revert(toContentsOf: url)
             #expect(document.text == "theirs!" && !document.hasUnsavedChanges)
@@ -162,7 +162,7 @@ import UbiquityTestSupport
             await document.presentedItemDidChange()
             try await eventually { document.text == "theirs!" && document.documentState == .normal }
             #expect(document.disabled == 0)
-            // Nor does one that was asked last hold on to what it was asked.
+            // A closed document relinquishes without a change of its state.
             try await document.close()
             try await document.relinquishPresentedItemToWriter()
             #expect(document.documentState == .closed && document.disabled == 0 && !document.isRelinquishedToWriter)

@@ -3,7 +3,7 @@ import Testing
 import Ubiquity
 import UbiquityTestSupport
 
-/// What tests of documents share; these are outside of containers.
+/// Helpers for tests of documents outside of containers.
 @MainActor protocol DocumentTestCase {}
 
 extension DocumentTestCase {
@@ -17,7 +17,7 @@ extension DocumentTestCase {
 
     func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }
 
-    /// A document that is open and saves nothing by itself.
+    /// Opens a document that does not save automatically.
     func opened(_ body: (TextDocument, URL) async throws -> Void) async throws {
         try await TemporaryFolder.with { folder in
             let url = URL(filePath: folder + "/note.txt")

@@ -4,7 +4,7 @@ import Ubiquity
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// A document, by itself: outside of containers it is coordinated with nobody.
+/// A document alone: outside of containers it coordinates with nobody.
 @MainActor @Suite struct DocumentTests: DocumentTestCase {
     @Test("DC-01: a document is created, saves itself, is closed and opened, and reports its states")
     func life() async throws {
@@ -84,7 +84,7 @@ import UbiquityTestSupport
             await #expect(throws: UbiquitousFileError.self) { try await document.close() }
             #expect(document.handled == [true, false], "nobody is asked while it is being closed")
             #expect(document.documentState == .savingError && document.lastError != nil)
-            // The reason is taken away by whoever handles it: then it is tried again at once.
+            // The handler of the error removes its cause: then the document retries at once.
             document.recovery = { try? FileSystem.rename(folder + "/away", to: folder + "/in") }
             try await document.close()
             #expect(document.documentState == .closed && document.lastError == nil)
@@ -147,7 +147,7 @@ import UbiquityTestSupport
             try await document.close()
             #expect(try text(url) == "AB" && !document.hasUnsavedChanges)
             try await document.open()
-            // One that is never done stays open, and says so.
+            // A save that never finishes keeps the document open and reports it.
             document.whileWriting = { document.type("C") }
             document.type("C")
             await #expect(throws: UbiquitousFileError.self) { try await document.close() }
@@ -226,12 +226,12 @@ final class TextDocument: Document {
     var recovery: (() -> Void)?
     var whileWriting: (() -> Void)?
     var afterLoading: (() -> Void)?
-    /// Called while it waits to be read.
+    /// Called while the document waits for a read.
     var beforeReading: (() -> Void)?
-    /// Turns by which editing was disabled and not enabled again.
+    /// Calls that disabled editing, less those that enabled it again.
     var disabled = 0
     var loads = 0
-    /// The most writes that ran together.
+    /// The largest number of concurrent writes.
     var writesAtOnce = 0
     private var writing = 0
 

@@ -5,7 +5,7 @@ import UbiquityControl
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Versions as they stand in a folder of versions.
+/// Versions in a folder of versions.
 @Suite struct FileVersionTests {
     private func file(_ text: String) -> FileWrapper { FileWrapper(regularFileWithContents: Data(text.utf8)) }
 

@@ -93,7 +93,7 @@ import UbiquityTestSupport
             let read = try await FileWrapper(url: new, options: .immediate)
             #expect(read.fileWrappers?.keys.sorted() == ["images", "y", "z"])
             #expect(try await read.fileWrappers?["z"]?.regularFileContents() == Data("x".utf8))
-            // From now on it stands at the new place.
+            // From now on its place is the new one.
             let again = try #require(tree.fileWrappers?["images"]?.fileWrappers?["a"])
             #expect(try await again.regularFileContents() == Data("image".utf8))
         }
@@ -112,7 +112,7 @@ import UbiquityTestSupport
             try FileSystem.rename(folder + "/two", to: Array("\(folder)/p/cafe\u{301}".utf8))
             await refused { _ = try await FileWrapper(url: url) }
             #expect(try await !tree.matchesContents(of: url))
-            // What is not in the tree goes, and only that.
+            // A write removes the entries that are not in the tree, and only those.
             try await tree.write(to: url)
             #expect(try FileSystem.entries(of: folder + "/p").map(\.name) == [Array("caf\u{e9}".utf8)])
             try FileSystem.makeDirectory(Array("\(folder)/p/".utf8) + [0xff])
@@ -129,7 +129,7 @@ import UbiquityTestSupport
             let url = URL(filePath: folder + "/p")
             let file = FileWrapper(regularFileWithContents: Data("old".utf8))
             try await FileWrapper(directoryWithFileWrappers: ["x": file]).write(to: url)
-            // A link's text that is too long is met only by writing, as a full disk is.
+            // Only the write itself meets a link text that is too long, as with a full disk.
             let inner = FileWrapper(directoryWithFileWrappers: ["fine": FileWrapper(regularFileWithContents: Data("new".utf8))])
             inner.addRegularFile(withContents: Data(), preferredFilename: "sub")
             let deep = FileWrapper(directoryWithFileWrappers: [:])
@@ -161,7 +161,7 @@ import UbiquityTestSupport
             let read = try await FileWrapper(url: url)
             let old = try #require(read.fileWrappers), inner = try #require(old["images"]?.fileWrappers)
             let before = try ["images/a", "images/z", "x"].map(inode)
-            // A folder gives way to a file, and its files go beside it; two files change their names with each other.
+            // A file replaces a folder, whose files move beside it; two files exchange their names.
             let new = FileWrapper(directoryWithFileWrappers: [
                 "a": try #require(inner["a"]), "images": file("no folder any more"), "q": try #require(inner["z"]),
             ])

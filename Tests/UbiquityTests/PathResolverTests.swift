@@ -3,7 +3,7 @@ import Ubiquity
 import UbiquityCore
 
 @Suite struct PathResolverTests {
-    /// Symlinks of a file system that is only thought of.
+    /// A resolver over symlinks of an imaginary file system.
     private func resolver(_ links: [String: String], alive: Bool = true) -> PathResolver {
         PathResolver(
             table: MountTable(parsing: MountTableTests.text.utf8),

@@ -4,7 +4,7 @@ import UbiquityControl
 import UbiquitySystem
 @testable import Ubiquity
 
-/// How messages come to a presenter.
+/// Delivery of messages to a presenter.
 @Suite struct PresenterDeskTests {
     private func changed(_ path: String, _ fields: [String]? = ["content"], of presenter: UInt64 = 1) -> ClientNews {
         var news = ClientNews(.changed)

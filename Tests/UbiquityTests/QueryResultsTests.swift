@@ -30,13 +30,13 @@ import UbiquityControl
         var results = QueryResults(order: tree)
         #expect(paths(results.take(present: [item("b"), item("a"), item("a/x")], gone: []).addedItems) == ["a", "a/x", "b"])
         #expect(paths(results.items()) == ["a", "a/x", "b"])
-        // The same again is no change.
+        // The same result again is no change.
         #expect(results.take(present: [item("a")], gone: [item("z").id]).isEmpty)
         let update = results.take(present: [item("a", size: 5), item("aa")], gone: [item("b").id])
         #expect(paths(update.addedItems) == ["aa"] && paths(update.changedItems) == ["a"])
         #expect(paths(update.removedItems) == ["b"])
         #expect(paths(results.items()) == ["a", "a/x", "aa"])
-        // One that moves keeps its identity, and finds its new place.
+        // A moved item keeps its identity and gets its new position.
         let moved = results.take(present: [item("z", id: "a", size: 5)], gone: [])
         #expect(paths(moved.changedItems) == ["z"] && paths(results.items()) == ["a/x", "aa", "z"])
     }
@@ -187,7 +187,7 @@ import UbiquityControl
         #expect(state.keep(task) && state.takeEndedTasks().isEmpty)
         state.end(own, .failure(Gone()))
         #expect(throws: Gone.self) { try state.outcome?.get() }
-        // All that still reads is cancelled, and what begins late is not kept.
+        // Every running read is cancelled, and a read that begins later is discarded.
         #expect(state.takeEndedTasks() == [task] && !state.keep(task) && paths(state.shown()) == ["a"])
     }
 

@@ -2,7 +2,8 @@ import Testing
 import UbiquityCore
 import UbiquityWire
 
-/// Messages of many tiny entries are refused before they are decoded: each would take many times its bytes in memory.
+/// Messages of many tiny entries are refused before they are decoded: each entry would take many times its bytes in
+/// memory.
 @Suite struct AmplificationTests {
     /// A field of bytes or a message.
     private static func field(_ number: Int, _ bytes: [UInt8]) -> [UInt8] {
@@ -25,7 +26,7 @@ import UbiquityWire
         head + field(4, field(1, id) + [0x10, 1] + field(action, fields))
     }
 
-    /// Messages of a hostile device, by the entry that they have too many of.
+    /// Messages of a hostile device, by the kind of entry that exceeds the limit.
     static let commits: [(name: String, bytes: [UInt8])] = [
         ("attributes", change(5, many(5))), ("removed attributes", change(5, many(6))),
         ("attributes of one byte", change(5, many(5, [0x0A, 1, 65]))),
@@ -80,7 +81,7 @@ import UbiquityWire
         }
     }
 
-    /// The largest file that travels, and an item with as many attributes as Linux can list.
+    /// The largest file that the cloud accepts, and an item with as many attributes as Linux can list.
     @Test func largestMessagesAreRead() throws {
         var request = try Sample.request()
         let manifest = Manifest(

@@ -40,7 +40,7 @@ import UbiquityWire
 
     @Test func unreadableBodyIsNotFromTheCloud() {
         let page = Array("<html>Log in to the hotel".utf8)
-        // A proxy that wants to know who passes is not the cloud, which says itself that it does not know the token.
+        // A 401 of a proxy is not from the cloud: the cloud itself says that it does not know the token.
         #expect(WireFailure(status: 401, body: [], as: nil).error.code == .offline)
         #expect(WireFailure(status: 302, body: page, as: .json).error.code == .offline)
         #expect(WireFailure(status: 502, body: page, as: nil).error.code == .offline)

@@ -38,7 +38,7 @@ import UbiquityWire
         let list = Array(head.dropFirst(PackageTree.headLength))
         #expect(try PackageTree(list: list, manifest) == tree)
         #expect(tree.members.map { $0.path.count } == [1, 1, 2, 1, 1])
-        // Whoever kept it, equal states are one version.
+        // Equal states are one version, in whatever order a device lists the members.
         #expect(try PackageTree(tree.members.reversed()).head() == head)
     }
 

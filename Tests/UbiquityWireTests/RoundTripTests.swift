@@ -44,7 +44,7 @@ import UbiquityWire
     }
 
     @Test func fieldsOfANewerCloudAreKept() throws {
-        // Field 99, length-delimited, "xyz": nothing this version knows.
+        // Field 99, length-delimited, "xyz": unknown to this version.
         let unknown: [UInt8] = [0x9A, 0x06, 0x03, 0x78, 0x79, 0x7A]
         var item = try Sample.file()
         item.unknownFields = unknown

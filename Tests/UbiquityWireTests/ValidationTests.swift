@@ -105,7 +105,7 @@ import UbiquityWire
         }
     }
 
-    /// Protobuf by hand: what no encoder of ours writes.
+    /// Protobuf by hand: bytes that no encoder of this project writes.
     @Test(arguments: [
         [0x0A, 0x02, 1, 2],  // id of 2 bytes
         [0xFF],  // cut off
@@ -119,12 +119,12 @@ import UbiquityWire
         #expect(error?.code == .invalid)
     }
 
-    /// Empty changes, of two bytes each, which would take a hundred times as much before they are counted.
+    /// Empty changes of two bytes each, which would take a hundred times as much memory before they are counted.
     @Test func moreEntriesThanACommitHasAreNotRead() throws {
         let protobuf = [UInt8]([[0x22, 0]].joined()), count = 100 * Limits.maximumChangesPerCommit + 1
         let bytes = [UInt8](repeatElement(protobuf, count: count).joined())
         let json = Array(#"{"changes":["#.utf8) + repeatElement(Array("{},".utf8), count: 5 * count).joined() + Array("{}]}".utf8)
-        // Behind a group, which is read over.
+        // After a group, which the decoder skips.
         for (bytes, format) in [(bytes, WireFormat.protobuf), ([0x7B, 0x7C] + bytes, .protobuf), (json, .json)] {
             let error = #expect(throws: UbiquityError.self) {
                 try WireCodec.decode(CommitRequest.self, from: bytes, as: format)
@@ -140,14 +140,14 @@ import UbiquityWire
         return [tag, UInt8(item.count)] + item
     }
 
-    /// A newer version may make items that this one has never heard of: it goes on with all others.
+    /// A newer version may send unknown kinds of items: this version continues with all others.
     @Test func unknownKindIsSkippedInTheFeed() throws {
         let page = try WireCodec.decode(
             ChangePage.self, from: item(kind: 9, tag: 0x0A) + item(kind: 2, tag: 0x0A), as: .protobuf)
         #expect(page.items.map(\.kind) == [.directory])
     }
 
-    /// Not in the answer to what this device has sent.
+    /// In the answer to this device's own commit an unknown kind is refused.
     @Test func unknownKindIsRefusedWithReason() {
         // CommitResponse { results: { outcome: applied, item } }
         let result: [UInt8] = [0x08, 1] + item(kind: 9, tag: 0x1A)
