@@ -2,20 +2,20 @@ internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// What a simulated cloud holds. The decisions are the real engine's; this is only where things stand.
+/// The data of a simulated cloud. The real engine decides; this type only stores.
 struct CloudMemory {
     private var container = MemoryContainer()
     var chunks: [ChunkID: [UInt8]] = [:]
-    /// The number of the last commit taken from each device.
+    /// The number of the last commit accepted from each device.
     var lastCommits: [DeviceID: Int64] = [:]
     var answers: [RequestID: CommitResponse] = [:]
-    /// Deletions up to here are forgotten.
+    /// Deletions up to this revision are forgotten.
     var purgedThrough = Revision.zero
-    /// What was kept until the cloud forgot it: it was not lost.
+    /// Contents that the cloud kept until it forgot them: they do not count as lost.
     var forgotten: Set<Manifest> = []
     var quotaBytes = Int64.max
     var incarnation: UInt64 = 1
-    /// The mark of each revision, and the next one: no mark is drawn twice, whatever copy is put back.
+    /// The mark of each revision, and the next mark. No mark is drawn twice, also after an older copy was restored.
     private var marks: [Revision: UInt64] = [:]
     var nextMark: UInt64 = 1
 
@@ -62,7 +62,7 @@ struct CloudMemory {
         }
     }
 
-    /// From the top folder, without a slash in front; also of what is deleted.
+    /// The path from the top folder, without a leading slash; also of deleted items.
     func path(of record: ItemRecord) -> String {
         var names = [record.name.description], parent = record.parent
         while parent != .root, names.count < Limits.maximumDepth, let folder = items[parent] {

@@ -1,14 +1,14 @@
 internal import Glibc
 internal import UbiquitySystem
 
-/// A Unix socket with as many who wait to be taken up as it has room for: connect(2) says EAGAIN to the next.
+/// A Unix socket with a full accept queue: the next connect(2) fails with EAGAIN.
 package final class CrowdedSocket: Sendable {
-    /// The socket is in a folder of its own, which goes with this object.
+    /// The socket is in a temporary folder, which is removed with this object.
     package let folder = "/tmp/ubiquity-crowd-\(SystemRandom().next())"
     private let listener: FileDescriptor
     private let crowd: Lock<[FileDescriptor]>
 
-    /// How long `serve` waits for somebody (milliseconds).
+    /// Limit for the wait of `serve` for a client (milliseconds).
     private static let patience: Int32 = 20_000
 
     package init(named name: String) throws {
@@ -31,8 +31,8 @@ package final class CrowdedSocket: Sendable {
 
     deinit { try? FileSystem.removeTree(folder) }
 
-    /// The crowd leaves after a while, and who comes then is answered with nothing, until one has asked for something.
-    /// Blocks, so that it comes to it in time however busy the tasks are.
+    /// After a while the queue empties. The next clients get no answer, until one sends a request. Blocks, so that the
+    /// accept comes in time even if all tasks are busy.
     package func serve(after milliseconds: Int32 = 200) throws {
         _ = poll(nil, 0, milliseconds)
         crowd.withLock { $0 = [] }

@@ -8,13 +8,13 @@ internal import UbiquityVFS
 
 /// A device from a start to a crash: one process.
 final class DeviceLife: Sendable {
-    /// The file system's batches are written down this often, as the daemon does.
+    /// Interval at which the file system's batches are committed, as in the daemon.
     private static let housekeeping = Duration.seconds(5)
 
-    /// Making, listing and copying all 256 takes a sixth of a run.
+    /// Creating, listing and copying all 256 takes a sixth of a run.
     private static let contentFolders = 4
 
-    /// Some thirty small contents.
+    /// Space for some thirty small contents.
     private static let journalHalf: Int64 = 16 << 10
 
     let index: ItemIndex
@@ -26,7 +26,7 @@ final class DeviceLife: Sendable {
     private let tasks = Lock<[Task<Void, Never>]>([])
     private let isEnded = Lock(false)
 
-    /// The longest that a job of a busy device waits for a thread.
+    /// The longest wait of a job for a thread on a busy device.
     private static let longestWait: UInt64 = 30_000_000
 
     private static func pause(of device: SimulatedDevice) -> @Sendable () async -> Void {
@@ -38,7 +38,7 @@ final class DeviceLife: Sendable {
         }
     }
 
-    /// What a start does before anybody can see anything.
+    /// The start of a device, before anything is visible.
     init(_ device: SimulatedDevice, number: Int, _ configuration: SyncConfiguration) throws {
         let world = device.world, name = device.name
         self.world = world
@@ -72,7 +72,7 @@ final class DeviceLife: Sendable {
                 control: DirectControl(engine: engine),
                 versions: DirectVersions(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
                 container: container, logger: logger,
-                // The simulated disk has what was synced file by file.
+                // The simulated disk records syncs per file.
                 sharesFlushes: false), owner: (1000, 1000))
         engine.setOpenItems(OpenFiles(fileSystem))
         try engine.recover()
@@ -87,7 +87,7 @@ final class DeviceLife: Sendable {
                 Task(executorPreference: executor) {
                     while (try? await world.sleep(for: Self.housekeeping)) != nil {
                         fileSystem.settle()
-                        // On a full disk, or in a crash: it is tried again.
+                        // Fails on a full disk, or in a crash: a later call retries.
                         do { try fileSystem.settleContents() } catch {
                             world.trace.note("\(world.uptime) contents are not settled: \(error)")
                         }
@@ -96,7 +96,7 @@ final class DeviceLife: Sendable {
         }
     }
 
-    /// Ends it as a daemon that is asked to end.
+    /// Shuts down like a daemon that is asked to end.
     func stop(within limit: Duration) async throws {
         let tasks = tasks.withLock { $0 }
         let running = Lock(tasks.count)
@@ -118,7 +118,7 @@ final class DeviceLife: Sendable {
 
     var isAlive: Bool { isEnded.withLock { !$0 } }
 
-    /// Nothing of it runs on. Its tasks are not cancelled: a cancellation would run code of theirs.
+    /// Stops everything. Its tasks are not cancelled: a cancellation would run their clean-up.
     func end() {
         isEnded.withLock { $0 = true }
         executor.freeze()
@@ -130,8 +130,8 @@ final class DeviceLife: Sendable {
     }
 }
 
-/// Which files programs have open. Weak, because the file system has the engine that has this: a run of many worlds
-/// would keep them all.
+/// The files that programs have open. Weak, because the file system owns the engine and the engine owns this: a run of
+/// many worlds would keep them all.
 private final class OpenFiles: OpenItems {
     private weak let fileSystem: ContainerFileSystem?
 
@@ -142,7 +142,7 @@ private final class OpenFiles: OpenItems {
     }
 }
 
-/// Attributes of transfers are not looked at here.
+/// Attributes of transfers are not tested here.
 private struct NoTransfers: TransferStatus {
     var space: AccountSpace? { nil }
     var identityToken: String? { nil }
@@ -150,7 +150,7 @@ private struct NoTransfers: TransferStatus {
     func transfer(below folder: ItemKey) -> ItemTransfer? { nil }
 }
 
-/// What control attributes of files ask for.
+/// The operations that control attributes of files request.
 private struct DirectControl: ItemControl {
     let engine: SyncEngine
     func requestDownload(_ key: ItemKey) async throws { engine.request(key) }
@@ -167,7 +167,7 @@ private struct DirectVersions: VersionSource {
     func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.tree(of: version) }
 }
 
-/// The engine's log, in the trace.
+/// Writes the engine's log to the trace.
 struct TraceLogHandler: LogHandler {
     let world: VirtualWorld
     let device: String

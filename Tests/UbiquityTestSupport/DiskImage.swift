@@ -1,13 +1,13 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What is found on a disk after the power went: of every file and every name what was synced, and of what was not, what
-/// the seed says.
+/// The state of a disk after a power loss: of every file and every name the synced state, and of unsynced changes a
+/// part that the seed decides.
 struct DiskImage {
-    /// Of what was not synced.
+    /// The fate of unsynced changes.
     private enum Survival: CaseIterable {
         case nothing
-        /// The names, but not the bytes: what file systems that delay allocation leave.
+        /// The names, but not the bytes: the result of file systems with delayed allocation.
         case names
         case some
     }
@@ -17,7 +17,7 @@ struct DiskImage {
 
     private let disk: SimulatedDisk
     private let survival: Survival
-    /// Folders that have their place: none is in two, wherever it was moved.
+    /// Folders that are already placed: none appears twice, wherever it was moved.
     private let placed = Lock<Set<UInt64>>([])
     private var random: SeededRandom { disk.random }
 
@@ -46,10 +46,10 @@ struct DiskImage {
         }
     }
 
-    /// A folder that has left its name was seen when it did.
+    /// A folder is recorded when it leaves its name.
     private func isFolder(_ inode: UInt64) -> Bool { disk.state.withLock { $0.folders[inode] != nil } }
 
-    /// One that is elsewhere by now is found there; one that was removed is empty.
+    /// A folder that was moved is placed at its new name; a removed one is empty.
     private func writeFolder(_ inode: UInt64, _ path: String?, to new: String) throws {
         guard placed.withLock({ $0.insert(inode).inserted }) else { return }
         var found = path
@@ -75,7 +75,7 @@ struct DiskImage {
         return torn(file.durable, present)
     }
 
-    /// Some blocks of the new, some of the old.
+    /// Some blocks of the new content, some of the old.
     private func torn(_ old: [UInt8], _ new: [UInt8]) -> [UInt8] {
         var result = random.chance(0.5) ? new : Array(new.prefix(old.count))
         for start in stride(from: 0, to: result.count, by: Self.block) where random.chance(0.5) {
@@ -86,7 +86,7 @@ struct DiskImage {
         return result
     }
 
-    /// A file that is as it was has its time; the time of one that lacks something has not come to the disk either.
+    /// An unchanged file has its time. If a part of a file is missing, its time did not reach the disk either.
     private func writeFile(_ bytes: [UInt8], _ original: String?, to path: String) throws {
         let file = try FileDescriptor.open(path, [.readWrite, .create])
         try file.write(bytes, at: 0)
@@ -96,12 +96,12 @@ struct DiskImage {
         try file.setTimes(accessed: nil, modified: time)
     }
 
-    // MARK: Looking at folders
+    // MARK: Reading folders
 
-    /// The log's index lives in memory only.
+    /// SQLite's shared memory file is not on the disk.
     private static func isVolatile(_ name: String) -> Bool { name.hasSuffix("-shm") }
 
-    /// A folder as it is.
+    /// Copies a folder as it is.
     static func copy(_ old: String, to new: String) throws {
         try FileSystem.makeDirectories(new)
         for entry in try FileSystem.entries(of: old) where !isVolatile(entry.text) {
@@ -128,7 +128,7 @@ struct DiskImage {
         return Dictionary(entries.map { ($0.text, $0.inode) }) { first, _ in first }
     }
 
-    /// Brings a copy of a file's bytes up to date.
+    /// Updates a copy of a file's bytes.
     static func bring(_ bytes: inout [UInt8], upTo path: String, changed: [Range<Int>]) {
         guard let file = try? FileDescriptor.open(path, .readOnly), let status = try? file.status() else { return }
         let size = Int(status.size)
@@ -139,7 +139,7 @@ struct DiskImage {
             guard !range.isEmpty, let new = try? file.read(count: range.count, at: Int64(range.lowerBound)) else {
                 continue
             }
-            // Copied as memory: element by element a large log takes longer than all else.
+            // Copied as memory: element by element a large log takes longer than everything else.
             bytes.withUnsafeMutableBytes { target in
                 new.withUnsafeBytes { source in
                     UnsafeMutableRawBufferPointer(rebasing: target[range.lowerBound...]).copyMemory(from: source)

@@ -3,9 +3,9 @@ internal import Glibc
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Passes the calls of a world's thread that change a disk on to the disk they are about.
+/// Intercepts the calls of a world's thread that change a disk, and passes them to that disk.
 final class DiskWatch: Sendable {
-    /// What a call is about.
+    /// The object of a call.
     struct Target {
         var disk: SimulatedDisk
         var inode: UInt64?
@@ -13,7 +13,7 @@ final class DiskWatch: Sendable {
         var isDirectory = false
         /// Whether it is a content's backing file.
         var isContent = false
-        /// A path by which an open file can be opened again, also when it has no name any more.
+        /// A path by which an open file can be opened again, even without a name.
         var link: String?
     }
 
@@ -28,7 +28,7 @@ final class DiskWatch: Sendable {
     private let disks: [SimulatedDisk]
     private let known = Lock<[UInt64: Known]>([:])
 
-    /// - Parameter folder: where the disks' folders are.
+    /// - Parameter folder: the folder that contains the disks' folders.
     init(folder: String, disks: [SimulatedDisk]) {
         self.folder = folder + "/"
         self.disks = disks
@@ -57,7 +57,7 @@ final class DiskWatch: Sendable {
         target.disk.after(event, target)
     }
 
-    /// Nil for what is on no disk of this world, or on one as it was before a crash.
+    /// Nil for files outside of this world's disks, or on a disk as it was before a crash.
     private func target(of event: disk_event) -> Target? {
         guard event.fd >= 0 else {
             guard let path = event.path.map({ String(cString: $0) }), let disk = disk(of: path) else { return nil }

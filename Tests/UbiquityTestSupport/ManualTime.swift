@@ -1,13 +1,13 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Time that stands still until a test moves it.
+/// Time that a test advances by hand.
 package final class ManualTime: Timekeeper {
-    /// What a sleep does. None of them waits.
+    /// The effect of a sleep. None of them waits.
     package enum Sleep: Sendable {
-        /// Moves the time on by as much.
+        /// Advances the time by the duration.
         case advances
-        /// Ends at once and leaves the time.
+        /// Ends at once and does not change the time.
         case returns
         /// Ends with a cancellation.
         case isCancelled

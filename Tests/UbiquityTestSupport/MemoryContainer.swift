@@ -8,11 +8,11 @@ package struct MemoryContainer: ContainerState {
     package private(set) var versions: [VersionID: VersionRecord] = [:]
     package private(set) var revision = Revision.zero
     package private(set) var usedBytes: Int64 = 0
-    /// What devices were called in their last commits.
+    /// The names of devices in their last commits.
     package var deviceNames: [DeviceID: String] = [:]
     /// Live items by place.
     private var children: [ItemID: [ItemName: ItemID]] = [:]
-    /// Live hard links by the item that they lead to.
+    /// Live hard links by their target.
     private var links: [ItemID: Set<ItemID>] = [:]
     private var versionsOfItems: [ItemID: Set<VersionID>] = [:]
 
@@ -44,7 +44,7 @@ package struct MemoryContainer: ContainerState {
     // MARK: Changes
 
     package mutating func apply(_ plan: CommitPlan) {
-        // Places are taken when all items have left their old ones: two items may exchange names.
+        // Items get their new places after all items have left their old ones: two items may exchange names.
         for record in plan.items { leave(record.id) }
         for record in plan.items { enter(record) }
         for version in plan.versions { put(version) }

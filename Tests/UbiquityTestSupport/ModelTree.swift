@@ -1,11 +1,11 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// What one user alone makes of a tree, as simply as it can be said: the reference for worlds in which only one
-/// device at a time does something.
+/// The effect of one user's operations on a tree, as simple as possible: the reference for worlds in which only one
+/// device at a time changes something.
 package struct ModelTree: Sendable {
     package enum Node: Hashable, Sendable {
-        /// With all the names it has, if there are several.
+        /// With all its names, if it has several.
         case file([UInt8], names: Set<String> = [])
         case folder
         case link(String)
@@ -22,10 +22,10 @@ package struct ModelTree: Sendable {
         path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
     }
 
-    /// Whether something new may be put there.
+    /// Whether a new entry may be created there.
     package func isFree(_ path: String) -> Bool { nodes[path] == nil && isFolder(Self.parent(of: path)) }
 
-    /// Puts something new there; a file's other names, if it had some, keep the old one.
+    /// Creates an entry. The other names of a replaced file keep the old content.
     package mutating func put(_ path: String, _ node: Node) {
         takeName(path)
         nodes[path] = node
@@ -58,7 +58,7 @@ package struct ModelTree: Sendable {
         for name in names { nodes[name] = .file(bytes, names: names.count > 1 ? names : []) }
     }
 
-    /// Whether it is, or has in it, a file of several names.
+    /// Whether it is, or contains, a file of several names.
     package func hasLinks(in path: String) -> Bool {
         nodes.contains { node in
             guard node.key == path || node.key.hasPrefix(path + "/"), case .file(_, let names) = node.value else {
@@ -68,7 +68,7 @@ package struct ModelTree: Sendable {
         }
     }
 
-    /// Whether `rename` may do it: not into itself, not over something, into a folder that is there.
+    /// Whether `rename` is allowed: not into itself, not over an entry, into an existing folder.
     package func canMove(_ old: String, to new: String) -> Bool {
         nodes[old] != nil && isFree(new) && new != old && !new.hasPrefix(old + "/")
     }
@@ -90,7 +90,7 @@ package struct ModelTree: Sendable {
 }
 
 extension SimulatedDevice {
-    /// The tree as the model sees it, every file read.
+    /// The tree in the model's form, with every file read.
     package func modelTree() async throws -> [String: ModelTree.Node] {
         var result: [String: ModelTree.Node] = [:], names: [ItemKey: Set<String>] = [:]
         let paths = try paths().map { path, row in (path: path, row: try index.read { try $0.named(row) } ?? row) }

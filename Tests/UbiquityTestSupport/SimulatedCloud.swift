@@ -4,8 +4,8 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// The cloud of a simulated world: the engine that decides as the real one does, with everything in memory; or, in some
-/// worlds, the real cloud on a disk (`StoredCloud`).
+/// The cloud of a simulated world: the real commit engine with everything in memory or, in some worlds, the real cloud
+/// on a disk (`StoredCloud`).
 package final class SimulatedCloud: CloudService {
     private struct State {
         var memory = CloudMemory()
@@ -14,11 +14,11 @@ package final class SimulatedCloud: CloudService {
         var damaged: Set<ChunkID> = []
         var fault: PlantedFault?
         var commits = 0
-        /// Whether it is another incarnation since its data was put back.
+        /// Whether it is another incarnation since its data was restored from a copy.
         var isRenewed = false
 
-        /// As the real one does (`ContainerService.renew`); another number each time.
-        /// - Returns: nil if the device knows this history, else whether this has made it another incarnation.
+        /// Like `ContainerService.renew` of the real cloud; another number each time.
+        /// - Returns: nil if the device knows this history, otherwise whether this has made it another incarnation.
         mutating func check(_ point: FeedPoint, renews: Bool) -> Bool? {
             if let known = point.incarnation, known != memory.incarnation { return false }
             guard memory.isReplaced(point) else { return nil }
@@ -42,7 +42,7 @@ package final class SimulatedCloud: CloudService {
         self.container = container
     }
 
-    /// From now on the real one stands here.
+    /// From now on the real cloud serves here.
     func keep(on disk: SimulatedDisk, world: VirtualWorld) {
         let cloud = StoredCloud(disk, world: world, container: container) { [weak self] in self?.restart() }
         storedBox.withLock { $0 = cloud }
@@ -52,7 +52,7 @@ package final class SimulatedCloud: CloudService {
 
     func heal() async throws { try await stored?.heal() }
 
-    /// Dies at the n-th write to its disk from now, if it has one, and starts again a while later.
+    /// Crashes at the n-th write to its disk from now, if it has one, and restarts after a while.
     package func crash(afterWrites writes: Int, powerLoss: Bool, downFor time: Duration) {
         stored?.crash(afterWrites: writes, powerLoss: powerLoss, downFor: time)
     }
@@ -122,7 +122,7 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
-    /// With the fault `lostUpload`, one commit of so many is acknowledged and not kept.
+    /// With the fault `lostUpload`, one commit in so many is acknowledged and not kept.
     private static let lostCommit = 50
 
     /// Every edit as if it were made from the current version.
@@ -219,27 +219,27 @@ package final class SimulatedCloud: CloudService {
 
     package func usage() async throws -> CloudUsage { try await open().usage }
 
-    // MARK: What befalls a cloud
+    // MARK: Faults and administration
 
     package func setQuota(_ bytes: Int64) { state.withLock { $0.memory.quotaBytes = bytes } }
 
-    /// From now on the account has room for so many bytes more.
+    /// From now on the account has space for so many more bytes.
     package func fillAccount(but bytes: Int64) {
         state.withLock { $0.memory.quotaBytes = $0.memory.usedBytes + bytes }
     }
 
-    /// Forgets deletions older than that: devices that have not heard of them read the snapshot.
+    /// Forgets older deletions: a device that has not read them reads the snapshot.
     package func purge(olderThan age: Duration = .zero) {
         let time = timekeeper.now().advanced(bySeconds: -(age / .seconds(1)))
         state.withLock { $0.memory.purge(before: time) }
     }
 
-    /// It has taken commits of a device that this one does not know of.
+    /// It has accepted commits of a device that this cloud does not know.
     package func setLastCommit(of device: DeviceID, _ number: Int64) {
         state.withLock { $0.memory.lastCommits[device] = number }
     }
 
-    /// Another cloud under the same address, with nothing in it.
+    /// Becomes another cloud at the same address, with nothing in it.
     package func startAnew() {
         state.withLock { state in
             let incarnation = state.memory.incarnation + 1
@@ -257,10 +257,10 @@ package final class SimulatedCloud: CloudService {
         restart()
     }
 
-    /// All its data as it is now, to be put back later (`restore`).
+    /// A copy of all its data, for `restore`.
     package func copy() -> CloudCopy { CloudCopy(memory: state.withLock { $0.memory }) }
 
-    /// Its operator puts an older copy of its data back.
+    /// Its operator restores an older copy of its data.
     package func restore(_ copy: CloudCopy) {
         state.withLock { state in
             let nextMark = state.memory.nextMark
@@ -271,10 +271,11 @@ package final class SimulatedCloud: CloudService {
         restart()
     }
 
-    /// The cloud's copies of these chunks are bad, or good again.
+    /// Sets the chunks whose copies at the cloud are damaged.
     package func setDamaged(_ ids: Set<ChunkID>) { state.withLock { $0.damaged = ids } }
 
-    /// Forgets chunks that no version needs yet. (Those of forgotten versions are kept, to tell at the end what they had.)
+    /// Forgets chunks that no version needs yet. (Chunks of forgotten versions are kept, to report their bytes at the
+    /// end.)
     package func forgetUnusedChunks() {
         state.withLock { state in
             let known = state.memory.forgotten.union(state.memory.versions.values.compactMap(\.manifest))
@@ -285,7 +286,7 @@ package final class SimulatedCloud: CloudService {
 
     func setFault(_ fault: PlantedFault) { state.withLock { $0.fault = fault } }
 
-    /// All that have a stream of news open hear that it broke.
+    /// Ends all open streams of news.
     package func restart() {
         let listeners = state.withLock { state in
             defer { state.listeners = [:] }
@@ -296,7 +297,7 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
-    // MARK: Looking in
+    // MARK: Inspection
 
     package func revision() async throws -> Revision { try await open().revision }
 
@@ -311,7 +312,7 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
-    /// The tree as it stands here.
+    /// The tree at the cloud.
     package func picture() async throws -> TreePicture {
         let items = try await items()
         let byID = Dictionary(items.map { ($0.id, $0) }) { first, _ in first }
@@ -352,13 +353,13 @@ package final class SimulatedCloud: CloudService {
         return SimulatedDevice.fingerprint(bytes.withLock { $0 })
     }
 
-    /// One name for all contents of these chunks, whoever cut them.
+    /// One name for all contents with these chunks, whichever device cut them.
     static func name(of manifest: Manifest) -> ChunkID {
         ChunkNaming.name(of: manifest.flatMap { $0.id.bytes })
     }
 
-    /// Every content that is kept (current, older, in conflict or in the trash), by the name of its bytes and by that of
-    /// its chunks.
+    /// Every kept content (current, older, in conflict or in the trash), by the name of its bytes and by that of its
+    /// chunks.
     package func contents() async throws -> Set<ChunkID> {
         let manifests: Set<Manifest>
         if let stored {
@@ -379,7 +380,7 @@ package final class SimulatedCloud: CloudService {
         return result
     }
 
-    /// What lies in a content that is the state of a package; nothing for any other.
+    /// The members, if the content is the state of a package; none for any other content.
     private func members(_ manifest: Manifest) async throws -> [PackageMember] {
         let bytes = Lock<[UInt8]>([])
         for chunk in manifest.prefix(1) {
@@ -393,7 +394,7 @@ package final class SimulatedCloud: CloudService {
             .filter { $0.kind == .file }
     }
 
-    /// What is in unresolved conflict versions, by the names of the bytes.
+    /// The contents of unresolved conflict versions, by the names of the bytes.
     func conflictContents() async throws -> Set<ChunkID> {
         let manifests = state.withLock { state in
             state.memory.versions.values.filter { $0.role == .conflict }.compactMap(\.manifest)

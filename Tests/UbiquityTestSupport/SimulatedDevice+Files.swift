@@ -5,7 +5,7 @@ internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-// What programs do with the contents of files. Paths are relative to the top.
+// The operations of programs on the contents of files. Paths are relative to the top.
 extension SimulatedDevice {
     /// Makes a file, writes it and closes it.
     /// - Parameter synced: with an fsync before the close.
@@ -23,7 +23,7 @@ extension SimulatedDevice {
         }
     }
 
-    /// Opens a file, replaces its bytes in place, and closes it. Downloads it first if it is not here.
+    /// Opens a file, replaces its bytes in place, and closes it. Downloads the content first if it is absent.
     package func edit(
         _ path: String, synced: Bool = false, _ change: @Sendable ([UInt8]) -> [UInt8]
     ) async throws {
@@ -37,7 +37,7 @@ extension SimulatedDevice {
         }
     }
 
-    /// Writes some bytes at the end, or somewhere else, and closes it.
+    /// Writes some bytes at the end, or at another offset, and closes the file.
     package func patch(_ path: String, at position: Double, _ bytes: [UInt8], synced: Bool = false) async throws {
         let file = try await openForWriting(path)
         try await file.use {
@@ -50,7 +50,7 @@ extension SimulatedDevice {
     }
 
     /// Writes into a file without closing it, and the machine dies.
-    /// - Parameter syncs: so many times it is synced while it is written, the last time when all is.
+    /// - Parameter syncs: the number of syncs during the writes, the last one after all of them.
     package func editAndCrash(
         _ path: String, _ bytes: [UInt8], syncs: Int = 0, powerLoss: Bool = false
     ) async throws {
@@ -62,14 +62,14 @@ extension SimulatedDevice {
                 try file.sync()
                 await world.pause()
             }
-            // What a call has acknowledged survives the process.
+            // An acknowledged write survives the process.
             file.note(bytes, isSynced: syncs > 0)
             await world.pause()
             crash(powerLoss: powerLoss)
         }
     }
 
-    /// Makes a file; the power goes before anything is written to it, and after the index was brought to the disk.
+    /// Makes a file. The power fails before the first write to it, and after the index is on the disk.
     package func createAndLosePower(_ path: String) throws {
         let life = try life
         let (parent, name) = try place(path)
@@ -79,8 +79,8 @@ extension SimulatedDevice {
         crash(powerLoss: true)
     }
 
-    /// `open(O_TRUNC)`: what was there is not needed.
-    /// - Parameter pause: how long the program thinks before it writes.
+    /// `open(O_TRUNC)`: the earlier content is not needed.
+    /// - Parameter pause: the time until the program writes.
     package func overwrite(
         _ path: String, _ bytes: [UInt8], synced: Bool = false, pause: Duration? = nil
     ) async throws {
@@ -103,10 +103,10 @@ extension SimulatedDevice {
         }
     }
 
-    /// Opens a file for writing and writes the very bytes that are there.
+    /// Opens a file for writing and writes the same bytes again.
     package func rewrite(_ path: String) async throws { try await edit(path) { $0 } }
 
-    /// As editors save: a file of another name, renamed over the document.
+    /// Saves as editors do: a file of another name, renamed over the document.
     package func saveOver(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
         let temporary = path + ".new"
         try await create(temporary, bytes, synced: synced)
@@ -114,7 +114,7 @@ extension SimulatedDevice {
         try rename(temporary, path)
     }
 
-    /// The whole content, downloaded if need be.
+    /// The whole content, downloaded if it is absent.
     package func read(_ path: String) async throws -> [UInt8] {
         for _ in 0..<20 {
             let life = try life, row = try live(path)
@@ -130,7 +130,7 @@ extension SimulatedDevice {
         throw UbiquityError(.stale, "the file changes too often to be read", at: path)
     }
 
-    /// Reads while somebody asks for the content to be evicted.
+    /// Reads during a request to evict the content.
     package func readWhileEvicting(_ path: String) async throws -> [UInt8] {
         let life = try life, row = try live(path)
         let opened = try await life.fileSystem.open(row.ino, flags: [], caller: caller).value
@@ -140,12 +140,12 @@ extension SimulatedDevice {
         return try await file.read()
     }
 
-    /// Waits until the whole content is here.
+    /// Waits until the whole content is on the device.
     package func materialize(_ path: String) async throws {
         for _ in 0..<200 {
             guard try live(path).isPlaceholder else { return }
             _ = try await read(path)
-            // The bytes are here; the index says so a moment later.
+            // The bytes are here; the index records that a moment later.
             try await world.sleep(for: .milliseconds(10))
         }
         throw UbiquityError(.stale, "the file does not become whole", at: path)
@@ -195,7 +195,7 @@ private struct OpenProgramFile: Sendable {
 
     func sync() throws { try fileSystem.sync(handle) }
 
-    /// What stood in it is not asked for any more.
+    /// The earlier content is not required any more.
     func giveUp() {
         guard let row = try? life.index.row(ino: ino) else { return }
         _ = device.ledger.take(row.content)
@@ -208,7 +208,7 @@ private struct OpenProgramFile: Sendable {
         try write(bytes, at: 0)
     }
 
-    /// Closes it. What it holds then must not be lost.
+    /// Closes it. The content at that time must not be lost.
     func finish(synced: Bool) async throws {
         giveUp()
         let bytes = try await read(), row = try? life.index.row(ino: ino)
@@ -219,7 +219,7 @@ private struct OpenProgramFile: Sendable {
             content, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: synced))
     }
 
-    /// What it holds must not be lost, though it was not closed.
+    /// The content at this time must not be lost, though the file was not closed.
     func note(_ bytes: [UInt8], isSynced: Bool) {
         guard life.isAlive, let row = try? life.index.row(ino: ino), let content = row.content, !row.isDeleted else {
             return

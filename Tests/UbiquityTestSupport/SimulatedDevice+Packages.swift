@@ -4,7 +4,7 @@ internal import UbiquitySync
 internal import UbiquitySystem
 
 extension SimulatedDevice {
-    /// Names and contents of what lies in a version of a package (folders have no content).
+    /// Names and contents of the members in a version of a package (folders have no content).
     package func members(of version: RemoteVersion) async throws -> [String: [UInt8]] {
         var result: [String: [UInt8]] = [:]
         let engine = try engine

@@ -5,7 +5,7 @@ internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-// What programs do with names, folders and attributes.
+// The operations of programs on names, folders and attributes.
 extension SimulatedDevice {
     package static func names(_ path: String) throws -> [ItemName] {
         try path.split(separator: "/").map { try ItemName(String($0)) }
@@ -39,13 +39,13 @@ extension SimulatedDevice {
             parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: caller)
     }
 
-    /// A further name for a file.
+    /// Makes another name for a file.
     package func makeHardLink(_ path: String, to old: String) throws {
         let (folder, name) = try place(path)
         _ = try life.fileSystem.link(live(old).ino, newParent: folder.ino, newName: name.bytes)
     }
 
-    /// Whether the content goes with this name: it has no other.
+    /// Whether the content is removed with this name: the file has no other.
     private func isLastName(_ row: ItemRow) throws -> Bool {
         try row.kind == .directory || life.fileSystem.attributes(of: row.ino).links <= 1
     }
@@ -56,7 +56,7 @@ extension SimulatedDevice {
         let (into, newName) = try place(new)
         let source = try live(old), target = try row(new)
         let flags: UInt32 = switch mode { case .replacing: 0; case .exclusive: 1; case .exchanging: 2 }
-        // Two files that change places keep their contents.
+        // Two files that exchange places keep their contents.
         let isReplacing = target.map { mode == .replacing && $0.key != source.key } ?? false
         let isLast = try target.map(isLastName) ?? true
         let taken = isReplacing && isLast ? ledger.take(target?.content) : [:]
@@ -70,7 +70,7 @@ extension SimulatedDevice {
         }
     }
 
-    /// Removes a file, link or folder with all that is in it.
+    /// Removes a file, a link, or a folder with everything in it.
     package func remove(_ path: String) throws {
         let row = try live(path), life = try life
         if row.kind == .directory {
@@ -105,7 +105,7 @@ extension SimulatedDevice {
 
     package func setMode(_ path: String, _ mode: UInt32) throws { try change(path, AttributeChanges(mode: mode)) }
 
-    /// As `touch -d`.
+    /// Sets the time, as `touch -d` does.
     package func setModified(_ path: String, _ time: Timestamp) throws {
         try change(path, AttributeChanges(modifiedAt: .at(time)))
     }

@@ -7,14 +7,14 @@ internal import UbiquitySystem
 internal import UbiquityVFS
 
 /// A device in a simulated world: an index and backing files on a disk of its own, an engine, a file system, and a user
-/// who does with files what programs would do.
+/// who acts on files like programs.
 ///
-/// A crash freezes all tasks where they wait. What the disk holds then, with power loss less, is what the next start
-/// finds.
+/// A crash freezes all tasks where they wait. The next start reads the disk as it is then, after a power loss without
+/// some of the unsynced changes.
 package final class SimulatedDevice: Sendable {
     package struct Settings: Sendable {
         package var policy = SyncConfiguration.Policy.lazy
-        /// How far its clock is ahead of the cloud's.
+        /// The amount by which its clock is ahead of the cloud's.
         package var skew = Duration.zero
         package var cacheLimit: Int64?
         package var diskFloor: Int64
@@ -24,11 +24,11 @@ package final class SimulatedDevice: Sendable {
         package var completesDeletions = true
         /// See `SyncConfiguration.checksRecords`.
         package var checksRecords = true
-        /// Many times what a simulated container needs.
+        /// Many times the need of a simulated container.
         static let settlingSteps = 50_000
-        /// Whether jobs wait a moment for a thread. Programs go on during that time.
+        /// Whether jobs wait a moment for a thread. Programs continue during that time.
         package var isBusy = false
-        /// See `SyncConfiguration.changesPerCommit`. Nil: the usual number.
+        /// See `SyncConfiguration.changesPerCommit`. Nil: the default.
         package var changesPerCommit: Int?
 
         package init(
@@ -51,12 +51,12 @@ package final class SimulatedDevice: Sendable {
     package let disk: SimulatedDisk
     package let link: SimulatedLink
     package let ledger = Ledger()
-    /// Who makes all changes.
+    /// The caller of all changes.
     let caller: Caller
     private let settings: Settings
-    /// The one that runs now; nil while the device is down.
+    /// The current life; nil while the device is down.
     private let running = Lock<DeviceLife?>(nil)
-    /// All there were: their tasks are cancelled at the end of the world.
+    /// All lives so far: their tasks are cancelled at the end of the world.
     private let lives = Lock<[DeviceLife]>([])
     private let boots = Lock(1)
 
@@ -75,11 +75,11 @@ package final class SimulatedDevice: Sendable {
         id = DeviceID(using: &generator)
     }
 
-    /// How far its clock is ahead of the cloud's.
+    /// The amount by which its clock is ahead of the cloud's.
     var skew: Duration { settings.skew }
     var isBusy: Bool { settings.isBusy }
 
-    /// The present life; throws while the device is down.
+    /// The current life; throws while the device is down.
     var life: DeviceLife {
         get throws {
             guard let life = running.withLock({ $0 }) else { throw UbiquityError(.stale, "device \(name) is down") }
@@ -91,7 +91,7 @@ package final class SimulatedDevice: Sendable {
     package var index: ItemIndex { get throws { try life.index } }
     package var store: ContentStore { get throws { try life.store } }
 
-    /// Where its tasks run now; nil while it is down.
+    /// The executor of its tasks; nil while it is down.
     var executor: VirtualExecutor? { running.withLock { $0?.executor } }
 
     package var isRunning: Bool { running.withLock { $0 != nil } }
@@ -104,7 +104,7 @@ package final class SimulatedDevice: Sendable {
         world.trace.note("\(world.uptime) \(name) starts")
         let life = try DeviceLife(self, number: number, configuration)
         lives.withLock { $0.append(life) }
-        // It may have died in its start.
+        // The device may have died during its start.
         guard disk.generation == generation else { return life.end() }
         running.withLock { $0 = life }
         life.run()
@@ -124,15 +124,15 @@ package final class SimulatedDevice: Sendable {
         return result
     }
 
-    /// Ends it as a daemon that is asked to end. Throws if that takes longer.
+    /// Shuts down like a daemon that is asked to end. Throws if that takes longer than the limit.
     package func stop(within limit: Duration) async throws {
         world.trace.note("\(world.uptime) \(name) stops")
         try await life.stop(within: limit)
         crash()
     }
 
-    /// `kill -9`: nothing of it runs on, not even what cleans up.
-    /// - Parameter powerLoss: the machine starts anew as well, and what was not synced may be lost.
+    /// `kill -9`: all tasks stop, their clean-up too.
+    /// - Parameter powerLoss: the machine restarts as well, and unsynced changes may be lost.
     package func crash(powerLoss: Bool = false) {
         guard isRunning else { return }
         do { try disk.stop(powerLoss ? .powerLoss : .kill) } catch {
@@ -161,7 +161,7 @@ package final class SimulatedDevice: Sendable {
         world.trace.note("\(world.uptime) \(name) \(powerLoss ? "loses power" : "crashes")")
     }
 
-    /// The world is at its end.
+    /// Cancels all tasks at the end of the world.
     func letGo() {
         running.withLock { $0 = nil }
         for life in lives.withLock({ $0 }) { life.letGo() }
@@ -173,6 +173,6 @@ package final class SimulatedDevice: Sendable {
         return try ledger.required { content in try index.read { try $0.row(content: content) }?.isExcluded ?? false }
     }
 
-    /// Whether nothing waits either way.
+    /// Whether nothing is pending in either direction.
     package func isIdle() throws -> Bool { try engine.summary().isIdle }
 }

@@ -3,24 +3,24 @@ internal import Glibc
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// The disk of one machine of a simulated world: a folder whose writes are watched, so that the machine can be killed at
-/// any of them, lose what was not synced, or find no room.
+/// The disk of one machine of a simulated world: a folder whose writes are watched. So the machine can be killed at any
+/// write, lose unsynced data, or run out of space.
 ///
-/// A crash takes an image of the folder as it would be found afterwards. The next start has the image; what the dead
-/// process still writes goes to the old folder, which nobody reads any more.
+/// A crash makes an image of the folder as a restart would find it. The next start uses the image; later writes of the
+/// dead process go to the old folder, which nobody reads any more.
 package final class SimulatedDisk: Sendable {
-    /// What a crash takes with it.
+    /// The effect of a crash on written data.
     package enum Crash: Sendable, Hashable {
-        /// `kill -9`: nothing that was written.
+        /// `kill -9`: no written data is lost.
         case kill
-        /// The power went: what was not synced may be lost, file by file and name by name.
+        /// Power loss: unsynced changes may be lost, file by file and name by name.
         case powerLoss
     }
 
     struct File {
-        /// The content as it was last synced.
+        /// The content at the last sync.
         var durable: [UInt8]
-        /// What was written since.
+        /// The ranges written since.
         var changed: [Range<Int>] = []
         var isChanged = false
     }
@@ -34,7 +34,7 @@ package final class SimulatedDisk: Sendable {
     struct State {
         var generation = 1
         var files: [UInt64: File] = [:]
-        /// The names in a folder as they were last synced, if they have changed in this generation.
+        /// The names in a folder at the last sync, if they have changed in this generation.
         var folders: [UInt64: [String: UInt64]] = [:]
         var plan: Plan?
         var isFull = false
@@ -45,7 +45,7 @@ package final class SimulatedDisk: Sendable {
     let base: String
     let random: SeededRandom
     private let timekeeper: VirtualTimekeeper
-    /// Whether power may be lost: else what was synced is not recorded, which saves time.
+    /// Whether power may be lost. If not, syncs are not recorded, which saves time.
     let losesPower: Bool
     let state = Lock(State())
 
@@ -57,28 +57,28 @@ package final class SimulatedDisk: Sendable {
         try FileSystem.makeDirectories("\(base).1")
     }
 
-    /// Where the machine's files are now.
+    /// The current folder of the machine's files.
     package var folder: String { state.withLock { "\(base).\($0.generation)" } }
 
     var generation: Int { state.withLock { $0.generation } }
 
-    /// Writes so far in all.
+    /// The number of writes so far.
     package var writes: Int { state.withLock { $0.writes } }
 
-    // MARK: What befalls it
+    // MARK: Faults
 
-    /// No room for anything new.
+    /// Whether every new allocation fails for lack of space.
     package func setFull(_ isFull: Bool) { state.withLock { $0.isFull = isFull } }
 
-    /// Syncs of contents say that they succeeded and do nothing: a fault that must be found.
+    /// Makes syncs of contents report success and do nothing: a fault that must be found.
     package func skipContentSyncs() { state.withLock { $0.skipsContentSyncs = true } }
 
-    /// At the n-th write from now the image of a crash is taken, and `action` done, before the write.
+    /// At the n-th write from now, makes the image of a crash and runs `action`, before the write.
     func crash(_ crash: Crash, afterWrites writes: Int, _ action: @escaping @Sendable () -> Void) {
         state.withLock { $0.plan = Plan(writes: max(1, writes), crash: crash, action: action) }
     }
 
-    /// What was to befall it does not.
+    /// Cancels all planned faults.
     package func heal() {
         state.withLock { state in
             state.isFull = false
@@ -86,7 +86,7 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    /// The machine stops now.
+    /// Stops the machine now.
     func stop(_ crash: Crash) throws {
         let looked = simulated_disk_look_away(1)
         defer { _ = simulated_disk_look_away(looked) }
@@ -108,7 +108,7 @@ package final class SimulatedDisk: Sendable {
 
     // MARK: Watching
 
-    /// - Returns: an errno to fail with, 0 to go on, -1 to do nothing and succeed.
+    /// - Returns: an errno to fail with, 0 to continue, -1 to do nothing and succeed.
     func before(_ event: disk_event, _ target: DiskWatch.Target) -> Int32 {
         let plan = state.withLock { state -> Plan? in
             state.writes += 1
@@ -118,7 +118,7 @@ package final class SimulatedDisk: Sendable {
             return plan
         }
         if let plan {
-            // Taken before anybody hears of it. One that cannot be taken shows as a device that finds nothing.
+            // The image is made before the action runs. If it cannot be made, the next start finds an empty device.
             try? stop(plan.crash)
             plan.action()
             return 0
@@ -140,8 +140,8 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    /// Whether nothing of a file has ever come to the disk. A fault of the syncs of contents is to be found, and not
-    /// gone round.
+    /// Whether no part of a file has ever reached the disk. A fault of the syncs of contents must be found, and not
+    /// bypassed.
     func isUnplaced(_ file: FileDescriptor) -> Bool {
         guard !state.withLock({ $0.skipsContentSyncs }) else { return false }
         guard losesPower else { return true }
@@ -149,7 +149,7 @@ package final class SimulatedDisk: Sendable {
         return state.withLock { $0.files[inode]?.durable.isEmpty == true }
     }
 
-    /// What stands on the disk for sure is kept before it is changed for the first time.
+    /// Keeps the durable state of a file before its first change.
     private func preserve(_ event: disk_event, _ target: DiskWatch.Target) {
         switch event.operation {
         case Int32(DISK_WRITE), Int32(DISK_RESIZE), Int32(DISK_COPY):
@@ -193,7 +193,7 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    /// Files are as old as the virtual clock says.
+    /// Files get the time of the virtual clock.
     private func stampContent(_ fd: Int32) {
         let now = timekeeper.now()
         let time = timespec(tv_sec: Int(now.seconds), tv_nsec: Int(now.subsecondNanoseconds))

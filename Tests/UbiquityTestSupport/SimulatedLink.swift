@@ -2,7 +2,7 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// The network between one device and the cloud: slow, lossy or away, as its conditions say and its seed decides.
+/// The network between one device and the cloud: slow, lossy or away, as its conditions and its seed decide.
 package final class SimulatedLink: CloudService {
     private struct State {
         var conditions = NetworkConditions.perfect
@@ -30,7 +30,7 @@ package final class SimulatedLink: CloudService {
 
     package func setConditions(_ conditions: NetworkConditions) { state.withLock { $0.conditions = conditions } }
 
-    /// Nothing gets through; streams break.
+    /// Nothing passes; streams break.
     package func setAway(_ away: Bool) {
         state.withLock { state in
             state.isAway = away
@@ -38,18 +38,18 @@ package final class SimulatedLink: CloudService {
         }
     }
 
-    /// When the cloud took the first commit since the network last came or went.
+    /// The time when the cloud accepted the first commit since the network last changed.
     var firstCommitAt: Duration? { state.withLock { $0.firstCommitAt } }
 
-    /// Has something happen to the next such call.
+    /// Plans a fault for the next such call.
     package func script(_ call: CloudCall, _ fault: ScriptedFault) {
         state.withLock { $0.script.append((call, fault)) }
     }
 
-    /// Nothing more of that happens.
+    /// Cancels all planned faults.
     package func forgetScript() { state.withLock { $0.script = [] } }
 
-    /// The contents that the cloud has acknowledged to this device, with the changes that brought them.
+    /// The contents that the cloud has acknowledged to this device, with the changes that carried them.
     package var acknowledged: [ChunkID: String] { state.withLock { $0.acknowledged } }
 
     package var counts: TrafficCounts { state.withLock { $0.counts } }
@@ -83,7 +83,7 @@ package final class SimulatedLink: CloudService {
             try await world.sleep(for: .seconds(1_000_000))
         default: break
         }
-        // Not asked of a whole line: the random numbers of other worlds stay the same.
+        // Draws nothing at probability zero: the random numbers of other worlds stay the same.
         if conditions.brokenRequests > 0, world.random.chance(conditions.brokenRequests) {
             throw UbiquityError(.offline, "the connection is broken")
         }
@@ -170,7 +170,7 @@ package final class SimulatedLink: CloudService {
         return response
     }
 
-    /// What the cloud has taken must be found there from now on.
+    /// Every content that the cloud has accepted must be found there from now on.
     private func noteAcknowledged(_ request: CommitRequest, _ response: CommitResponse) {
         state.withLock { state in
             for (change, result) in zip(request.changes, response.results) {
@@ -182,7 +182,7 @@ package final class SimulatedLink: CloudService {
         }
     }
 
-    /// The request, or a copy of it, was held up somewhere.
+    /// Delivers the request, or a copy of it, after a delay.
     private func deliver(_ request: CommitRequest, after delay: Duration) {
         Task(executorPreference: executor) { [cloud, world, name] in
             try await world.sleep(for: delay)
@@ -250,7 +250,7 @@ package final class SimulatedLink: CloudService {
     package func usage() async throws -> CloudUsage { try await call(.usage) { try await cloud.usage() } }
 }
 
-/// What went over a link.
+/// The traffic of a link.
 package struct TrafficCounts: Sendable {
     package var calls: [CloudCall: Int] = [:]
     /// Changes in commits, and those of them that carried a content.
@@ -267,7 +267,7 @@ extension ItemChange {
         if case .put(let fields) = action { fields.content?.manifest != nil } else { false }
     }
 
-    /// One line for the trace. Only what is the same in every run of a seed.
+    /// One line for the trace. Only values that are the same in every run of a seed.
     var summary: String {
         switch action {
         case .delete: return "delete \(id.short) base \(baseRevision)"
@@ -311,6 +311,6 @@ extension RemoteItem {
 }
 
 extension Identifier {
-    /// The first digits of a random id tell it from the others of a small world.
+    /// The first digits of a random id: unique in a small world.
     var short: String { self == Identifier(high: 0, low: 0) ? "top" : String(description.prefix(8)) }
 }

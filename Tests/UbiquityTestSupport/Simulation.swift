@@ -5,7 +5,7 @@ internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// A cloud and some devices in virtual time, told by a test what to do.
+/// A cloud and some devices in virtual time, driven by a test.
 ///
 ///     try Simulation.run(seed: 1, devices: ["a", "b"]) { world in
 ///         try await world.a.create("note.txt", Array("hello".utf8))
@@ -14,7 +14,7 @@ internal import UbiquityWire
 ///         try await world.check()
 ///     }
 package final class Simulation: Sendable {
-    /// Virtual time until everybody must have nothing left to do.
+    /// Virtual time after which every device must be idle.
     package static let settlingTime = Duration.seconds(30 * 60)
 
     package let seed: UInt64
@@ -31,10 +31,10 @@ package final class Simulation: Sendable {
 
     private let folder: String
     private let cloudDisk: SimulatedDisk?
-    /// What must hold at every moment; asked now and then.
+    /// An invariant that is checked from time to time.
     private let watchdog = Lock<Watchdog?>(nil)
 
-    /// In a structure: a function that stands in a generic type by itself is wrapped once more each time it is looked at.
+    /// In a structure: a bare closure in a generic type is wrapped once more at each access.
     private struct Watchdog {
         var check: @Sendable () throws -> Void
     }
@@ -69,18 +69,18 @@ package final class Simulation: Sendable {
         }
     }
 
-    /// What a world is made of.
+    /// The configuration of a world.
     package struct Options: Sendable {
         package var devices: [String]
-        /// By name.
+        /// By the name of the device.
         package var settings: [String: SimulatedDevice.Settings]
-        /// Whether a machine may lose power: to know what is lost then takes time.
+        /// Whether a machine may lose power: recording the durable state takes time.
         package var losesPower: Bool
         /// Whether the cloud is the real one on a disk, which may crash.
         package var hasCloudOnDisk: Bool
-        /// The one process that makes all changes; 0 if each is made by another.
+        /// The one process that makes all changes; 0 if each change has another process.
         package var process: Int32
-        /// Whether a `HostileCloud` stands before the cloud.
+        /// Whether a `HostileCloud` is between the devices and the cloud.
         package var isCloudHostile = false
 
         package init(
@@ -95,8 +95,8 @@ package final class Simulation: Sendable {
         }
     }
 
-    /// Runs a scenario on the calling thread, which is blocked meanwhile. What fails says which seed it was.
-    /// - Returns: the hash over all that happened, by which two runs are compared.
+    /// Runs a scenario on the calling thread, which is blocked meanwhile. A failure names its seed.
+    /// - Returns: the hash of the trace, to compare two runs.
     @discardableResult
     package static func run(
         seed: UInt64, _ options: Options, _ scenario: @escaping @Sendable (Simulation) async throws -> Void
@@ -140,7 +140,7 @@ package final class Simulation: Sendable {
 
     package func sleep(_ duration: Duration) async throws { try await world.sleep(for: duration) }
 
-    /// The network is well, nobody is paused, and who is down starts.
+    /// Repairs the network, resumes paused devices, and starts devices that are down.
     package func heal() async throws {
         try await cloud.heal()
         cloud.setQuota(.max)
@@ -152,16 +152,16 @@ package final class Simulation: Sendable {
         }
     }
 
-    /// Waits until no device has anything to do. Devices that are down, paused or cut off are not waited for.
+    /// Waits until all devices are idle. Ignores devices that are down, paused or cut off.
     package func settle(_ waited: [SimulatedDevice]? = nil) async throws {
         let start = world.uptime, end = start + Self.settlingTime
         var quiet = 0
         while world.uptime < end {
             try watch()
             quiet = try await isSettled(waited ?? devices.filter(\.isRunning)) ? quiet + 1 : 0
-            // Twice, because what one device has just sent may be news to another.
+            // Twice, because one device's upload may be news to another.
             if quiet == 2 { return }
-            // What takes long is looked at less and less often.
+            // The checks become rarer with time.
             let elapsed = world.uptime - start
             try await sleep(max(.milliseconds(100 + 10 * random.below(10)), min(elapsed / 20, .seconds(10))))
         }
@@ -199,12 +199,12 @@ package final class Simulation: Sendable {
 
     // MARK: Checks
 
-    /// Something that must hold at every moment.
+    /// Sets an invariant that must always hold.
     package func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = Watchdog(check: check) } }
 
     func watch() throws { try watchdog.withLock { $0 }?.check() }
 
-    /// Everybody has the same, and nothing is lost. To be called when all is settled.
+    /// All devices have the same tree, and nothing is lost. Call this when all devices are idle.
     package func check() async throws {
         let truth = try await cloud.picture()
         for device in devices {
@@ -243,13 +243,13 @@ extension ItemRow {
     }
 }
 
-/// A scenario that failed, with what is needed to see it again.
+/// A scenario that failed, with all data to repeat it.
 package struct SimulationFailure: Error, CustomStringConvertible {
     package var seed: UInt64
     package var reason: String
     package var trace: String
 
-    /// What users did and what befell the devices, without what the devices said to each other.
+    /// The operations of users and the faults of devices, without the messages between devices.
     package var history: String {
         trace.split(separator: "\n").filter { line in
             line.contains(" user of ") || line.contains(" starts") || line.contains(" crashes")

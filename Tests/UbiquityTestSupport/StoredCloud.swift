@@ -6,15 +6,14 @@ internal import UbiquityWire
 
 /// The real cloud over a simulated disk: its machine dies, or loses power, at any write, and starts again.
 ///
-/// Who calls it while it is down, or whose call it dies under, gets no answer. What it had answered must be there when it
-/// comes back.
+/// A call while it is down, or during its death, gets no answer. Every answered change must be there after the restart.
 final class StoredCloud: Sendable {
     private struct State {
         var service: (any CloudService)?
-        /// Counts the starts: an answer of an earlier life is never heard.
+        /// Counts the starts: answers of an earlier life are dropped.
         var life = 0
         var isStarting = false
-        /// The newest revision that somebody was told of, and by which cloud.
+        /// The newest announced revision, and the cloud that announced it.
         var acknowledged = Revision.zero
         var incarnation: UInt64?
         var failure: UbiquityError?
@@ -25,7 +24,7 @@ final class StoredCloud: Sendable {
     private let container: ContainerID
     private let executor: VirtualExecutor
     private let state = Lock(State())
-    /// What those who listen for news are to be told when it dies.
+    /// Called at its death, to end the streams of news.
     private let whenItDies: @Sendable () -> Void
 
     init(_ disk: SimulatedDisk, world: VirtualWorld, container: ContainerID, whenItDies: @escaping @Sendable () -> Void) {
@@ -59,7 +58,7 @@ final class StoredCloud: Sendable {
 
     var isUp: Bool { state.withLock { $0.service != nil } }
 
-    /// Starts it, if it is down. It may die in its start.
+    /// Starts it, if it is down. It may die during the start.
     func start() async throws {
         let isMine = state.withLock { state in
             guard state.service == nil, !state.isStarting else { return false }
@@ -93,7 +92,7 @@ final class StoredCloud: Sendable {
         }
     }
 
-    /// It has what it said it had.
+    /// Checks that it has every announced revision.
     private func compare(_ found: ContainerDescription) throws {
         let (acknowledged, incarnation) = state.withLock { state in
             let before = state.incarnation
@@ -106,7 +105,7 @@ final class StoredCloud: Sendable {
         }
     }
 
-    /// Dies at the n-th write from now, and starts again a while later.
+    /// Dies at the n-th write from now, and restarts after a while.
     func crash(afterWrites writes: Int, powerLoss: Bool, downFor time: Duration) {
         disk.crash(powerLoss ? .powerLoss : .kill, afterWrites: writes) { [weak self] in
             self?.noteCrash(powerLoss: powerLoss, downFor: time)
@@ -123,14 +122,14 @@ final class StoredCloud: Sendable {
         Task(executorPreference: executor) { [world] in
             try await world.sleep(for: time)
             while !self.isUp {
-                // What goes wrong is kept: the world's check tells it.
+                // A failure is kept: the world's check reports it.
                 try? await self.start()
                 try await world.sleep(for: .seconds(1))
             }
         }
     }
 
-    /// It is there, and nothing befalls it any more.
+    /// Starts it if it is down, and cancels all planned faults.
     func heal() async throws {
         disk.heal()
         while !isUp {
@@ -141,7 +140,7 @@ final class StoredCloud: Sendable {
 
     func requireSound() throws { if let failure = state.withLock({ $0.failure }) { throw failure } }
 
-    // MARK: Looking in
+    // MARK: Inspection
 
     /// Every content that it keeps, of live and of deleted items.
     func manifests() async throws -> Set<Manifest> {

@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// A folder of its own for a test, removed when the test lets go of it.
+/// A temporary folder for a test, removed when the test releases it.
 package final class TemporaryFolder: Sendable {
     package let path: String
 

@@ -1,9 +1,8 @@
 internal import UbiquitySystem
 
-/// What happened in a simulated world: a hash over all of it, by which two runs are compared, and the first and last
-/// lines.
+/// The events of a simulated world: a hash over all of them, to compare two runs, and the first and last lines.
 package final class Trace: Sendable {
-    /// Lines kept for a failure's report, of the beginning and at least as many of the end.
+    /// Lines kept for a failure's report, from the beginning and at least as many from the end.
     private static let capacity = 2000
 
     private struct State {
@@ -16,10 +15,10 @@ package final class Trace: Sendable {
 
     package var hash: UInt64 { state.withLock { $0.hash } }
 
-    /// What is kept, oldest first.
+    /// The kept lines, oldest first.
     package var text: String { state.withLock { $0.lines.joined(separator: "\n") } }
 
-    /// What comes now is no part of the run.
+    /// Later events do not belong to the run.
     func end() { state.withLock { $0.isEnded = true } }
 
     func mix(_ name: String, _ number: UInt64, _ time: Duration) {

@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquityIndex
 
-/// A tree as a user sees it: by path, everything that is synced.
+/// A tree as a user sees it: every synced property, by path.
 package struct TreePicture: Hashable, Sendable {
     package struct Node: Hashable, Sendable {
         package var kind: ItemKind
@@ -10,9 +10,9 @@ package struct TreePicture: Hashable, Sendable {
         package var xattrs: [Xattr]
         package var linkTarget: [UInt8]
         package var size: Int64
-        /// Of a file's bytes; nil if they are not compared.
+        /// The fingerprint of a file's bytes; nil if they are not compared.
         package var content: ChunkID?
-        /// Versions in conflict that nobody has decided about.
+        /// Unresolved conflict versions.
         package var conflicts: [VersionID] = []
     }
 
@@ -20,7 +20,7 @@ package struct TreePicture: Hashable, Sendable {
 
     package init() {}
 
-    /// The differences from another tree, in words, at most 20.
+    /// The differences from another tree, as text, at most 20.
     package func differences(from other: TreePicture) -> [String] {
         var found = [String]()
         for path in Set(nodes.keys).union(other.nodes.keys).sorted() where nodes[path] != other.nodes[path] {
@@ -44,7 +44,7 @@ package struct TreePicture: Hashable, Sendable {
 
 extension SimulatedDevice {
     /// The device's tree.
-    /// - Parameter reading: whether every file is read, downloading it if need be.
+    /// - Parameter reading: whether every file is read, and downloaded if it is absent.
     package func picture(reading: Bool) async throws -> TreePicture {
         var picture = TreePicture()
         for (path, row) in try paths() where !row.isExcluded && !row.flags.contains(.lingering) {

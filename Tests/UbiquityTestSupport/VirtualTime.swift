@@ -3,8 +3,8 @@ internal import UbiquitySystem
 
 /// Runs the tasks of a simulated world on one thread, in an order drawn from a seed, in virtual time.
 ///
-/// A task that sleeps costs nothing: when nobody can run, time jumps to the first who wakes. All that is random comes
-/// from the seed, so a run can be repeated exactly.
+/// A sleeping task costs nothing: when no task can run, time jumps to the next wake-up. All randomness comes from the
+/// seed, so a run can be repeated exactly.
 package final class VirtualWorld: Sendable {
     private struct Sleeper {
         var wakesAt: Duration
@@ -25,7 +25,7 @@ package final class VirtualWorld: Sendable {
     /// The wall clock at uptime zero: 2027-01-15T08:00:00Z. Far from the present, so that no file looks as if it was
     /// changed just now.
     package static let epoch = Timestamp(seconds: 1_800_000_000, nanoseconds: 0)
-    /// A run that needs more turns is going round in circles.
+    /// A run that needs more turns is in an endless loop.
     private static let maximumSteps = 300_000
 
     private let state = Lock(State())
@@ -39,8 +39,8 @@ package final class VirtualWorld: Sendable {
 
     // MARK: Running
 
-    /// Runs `body` and everything it starts, until `body` is through. To be called on a thread that may be blocked.
-    /// - Parameter end: cancels what runs on.
+    /// Runs `body` and all its tasks until `body` returns. Call this on a thread that may be blocked.
+    /// - Parameter end: cancels the remaining tasks.
     package func run(_ body: @escaping @Sendable () async throws -> Void, end: () -> Void) throws {
         defer {
             trace.end()
@@ -99,7 +99,7 @@ package final class VirtualWorld: Sendable {
         return woken != nil
     }
 
-    /// Lets what was frozen or left over come to its end: no task, and nothing a task has open, outlives the world.
+    /// Lets frozen and remaining tasks end: no task, and no file that a task has open, outlives the world.
     private func drain() {
         state.withLock { state in
             state.isEnded = true
@@ -156,14 +156,14 @@ package final class VirtualWorld: Sendable {
         state.withLock { _ = $0.cancelled.remove(id) }
     }
 
-    /// Lets others have their turn.
+    /// Lets other tasks run.
     package func pause() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in continuation.resume() }
     }
 }
 
-/// Where the tasks of one device run. When it is frozen they never run again, as after `kill -9`: not even their
-/// clean-up. (At the end of the world they are let go.)
+/// The executor of one device's tasks. After it is frozen they never run again, as after `kill -9`: not even their
+/// clean-up. (At the end of the world they are released.)
 package final class VirtualExecutor: TaskExecutor {
     let world: VirtualWorld
     let name: String
@@ -187,7 +187,7 @@ package final class VirtualTimekeeper: Timekeeper {
     private let world: VirtualWorld
     private let skew: Lock<Duration>
 
-    /// - Parameter skew: how far the wall clock is ahead of the cloud's.
+    /// - Parameter skew: the amount by which the wall clock is ahead of the cloud's.
     package init(_ world: VirtualWorld, skew: Duration = .zero) {
         self.world = world
         self.skew = Lock(skew)

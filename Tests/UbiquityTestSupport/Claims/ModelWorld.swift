@@ -1,7 +1,7 @@
 package import UbiquityCoordination
 package import UbiquityCore
 
-/// A small tree and some processes, and an arbiter among them whose clock is turned by hand.
+/// A small tree and some processes, with an arbiter whose clock the test advances by hand.
 ///
 /// Folders: 1 (top), 10 in 1, 11 in 10, 12 in 1; package 20 in 10, folder 21 and package 22 in package 20.
 /// Files: 100… in 10, 200… in 11, 300… in 12, 400… in 20, 500… in 21, 600… in 22, all others in 1.
@@ -50,7 +50,7 @@ package struct ModelWorld {
     package var tree = Tree()
     package var arbiter: Arbiter
     package var now: Duration = .seconds(1000)
-    /// What came back and was not looked at yet.
+    /// Actions that the arbiter returned and the test has not checked yet.
     package var log: [ArbiterAction] = [] {
         didSet {
             for case .granted(let id) in log.suffix(max(0, log.count - oldValue.count)) { granted.insert(id) }

@@ -3,8 +3,8 @@ internal import UbiquityCore
 
 /// One life of an arbiter with clients and programs that claim at random, are slow, refuse, and die.
 ///
-/// Time is virtual. After every step the books must be right and no two claims that exclude each other be held; a
-/// request must be answered within a bound, whatever the others do.
+/// Time is virtual. After every step the internal state must be consistent, and no two conflicting claims may be
+/// granted. Every request must be answered within a bound, whatever the others do.
 package struct RandomArbiter {
     private struct Held {
         var id: ClaimID
@@ -16,9 +16,9 @@ package struct RandomArbiter {
 
     private static let items: [Int64] = [7, 8, 9, 10, 11, 12, 20, 100, 200, 300, 400, 500, 600]
     private static let steps = 60
-    /// A claim is held at most so long by these.
+    /// The longest time that these clients keep a claim.
     private static let longestHold = 20
-    /// By then everyone must be answered: each of those before may hold, be asked, and be passed over.
+    /// Limit for the answer to a request: every earlier claimant may keep its claim, be asked, and be passed over.
     private static let patience: Duration = .seconds(3000)
 
     private var random: SeededRandom
@@ -38,7 +38,7 @@ package struct RandomArbiter {
         for _ in 0..<Int.random(in: 1...5, using: &random) { addClient() }
     }
 
-    /// What is wrong, or nil.
+    /// Returns the failure, or nil.
     package mutating func play() -> String? {
         for _ in 0..<Self.steps {
             act()
@@ -47,7 +47,7 @@ package struct RandomArbiter {
         return drain()
     }
 
-    // MARK: What they do
+    // MARK: Actions
 
     private mutating func addClient() {
         let client = world.client("app", process: random.chance(0.5) ? 50 : Int32(clients.count) + 100)
@@ -111,7 +111,7 @@ package struct RandomArbiter {
         asked.removeAll { $0.question.client == client }
     }
 
-    /// Under claims that are had at once, as a rename is.
+    /// Moves an item under claims that are granted at once, like a rename.
     private mutating func move() {
         let item: Int64 = [11, 12, 100, 200].randomElement(using: &random) ?? 100
         let folder: Int64 = item == 11 || item == 12 ? [1, 10].randomElement(using: &random) ?? 1 : 12
@@ -131,9 +131,9 @@ package struct RandomArbiter {
         world.end(id)
     }
 
-    // MARK: What becomes of it
+    // MARK: Results
 
-    /// Takes note of what the arbiter said, gives back what was held long enough, answers questions.
+    /// Records the arbiter's actions, releases claims after their time, and answers questions.
     private mutating func settle() -> String? {
         var before = -1
         while before != world.log.count {
@@ -159,7 +159,7 @@ package struct RandomArbiter {
                 held.append(Held(id: id, owner: request.owner, plain: request.plain, until: world.now + time))
             case .failed(let id, _): pending[id] = nil
             case .ask(let question):
-                // A slow one answers after its time, or never.
+                // A slow client answers after its time, or never.
                 let most = slow.contains(question.client) ? 60_000 : 5000
                 asked.append((question, world.now + .milliseconds(Int.random(in: 0...most, using: &random))))
             case .reacquire, .passedOver: continue
@@ -182,7 +182,7 @@ package struct RandomArbiter {
         asked.removeAll { $0.at <= world.now }
     }
 
-    /// Nobody begins anything any more: all must come to an end.
+    /// No new claims begin: every open one must end.
     private mutating func drain() -> String? {
         for _ in 0..<2000 where !pending.isEmpty || !held.isEmpty {
             world.pass(.seconds(3))

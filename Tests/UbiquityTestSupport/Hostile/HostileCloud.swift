@@ -2,14 +2,14 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// A cloud that lies while it is hostile: a seed decides about what and how. A sound cloud stands behind it.
+/// A cloud that lies while it is hostile: a seed decides about when and how. It forwards to a sound cloud.
 ///
-/// Each lie is written and read as a message of the wire, so a device meets only lies that its decoder lets through. What
-/// the decoder refuses, the device gets as the decoder's error.
+/// Each lie is encoded and decoded as a message of the wire, so a device meets only lies that its decoder accepts. If
+/// the decoder refuses a message, the device gets the decoder's error.
 package final class HostileCloud: CloudService {
     private struct State {
         var isHostile = false
-        /// Empty pages that are still to come.
+        /// Empty pages that are still to be sent.
         var emptyPages = 0
         /// Calls while it was hostile.
         var calls = 0
@@ -33,7 +33,7 @@ package final class HostileCloud: CloudService {
     package var isHostile: Bool { state.withLock { $0.isHostile } }
     package var calls: Int { state.withLock { $0.calls } }
 
-    /// All streams of news break.
+    /// Ends all streams of news.
     package func setHostile(_ isHostile: Bool) {
         state.withLock { $0.isHostile = isHostile }
         cloud.restart()
@@ -45,7 +45,7 @@ package final class HostileCloud: CloudService {
 
     private func note(_ text: @autoclosure () -> String) { world.trace.note("\(world.uptime) hostile cloud: \(text())") }
 
-    /// Begins a call. Throws any error at all now and then.
+    /// Begins a call. Sometimes throws an arbitrary error.
     private func begin(_ call: CloudCall, failing chance: Double = 0.05) throws {
         guard isHostile else { return }
         state.withLock { $0.calls += 1 }
@@ -55,7 +55,7 @@ package final class HostileCloud: CloudService {
         throw failure
     }
 
-    /// As the wire carries it.
+    /// The value after a round trip over the wire.
     private func sent<Value: WireValue>(_ value: Value) throws -> Value {
         guard isHostile else { return value }
         return try WireCodec.decode(Value.self, from: WireCodec.encode(value, as: .protobuf), as: .protobuf)
@@ -90,7 +90,7 @@ package final class HostileCloud: CloudService {
         let start = lies(0.3) ? Revision(Int64(random.below(Int(newest.number) + 1))) : min(point.revision, newest)
         var page = try await cloud.snapshot(after: FeedPoint(start), limit: limit)
         lies.learn(page.items)
-        // What was asked for may be beyond all that there is.
+        // The requested revision may be beyond the newest one.
         page.revision = max(page.revision, point.revision)
         let isEmpty = state.withLock { state in
             if state.emptyPages > 0 { state.emptyPages -= 1 }

@@ -7,8 +7,8 @@ internal import UbiquitySystem
 /// Devices work while their cloud lies to them (`HostileCloud`). Then the cloud is honest again, as another incarnation
 /// or with nothing in it.
 ///
-/// Meanwhile no index contradicts itself, what a user has saved and the cloud has not acknowledged stays on the device,
-/// and a device can be stopped. In the end all devices and the cloud have the same.
+/// Meanwhile every index stays consistent. A saved content that the cloud has not acknowledged stays on its device. A
+/// device can be stopped. In the end all devices and the cloud have the same tree.
 ///
 /// Known to fail (8 of the first 14 worlds), always after the cloud is honest again:
 /// - A record waits for ever for a name that a placeholder of the lying cloud has.
@@ -17,7 +17,7 @@ internal import UbiquitySystem
 /// - The scenario itself does not catch `MissingChunks`.
 struct Hostility {
     private static let operations = 60
-    /// Virtual time that a stop may take.
+    /// Limit for a shutdown in virtual time.
     private static let stopLimit = Duration.seconds(20)
     /// Calls of one device per second of virtual time, on average, while programs work.
     private static let callsPerSecond = 100.0
@@ -138,7 +138,7 @@ struct Hostility {
 }
 
 extension SimulatedDevice {
-    /// The fingerprints of all whole contents that are here.
+    /// The fingerprints of all complete contents on the device.
     fileprivate func contents() throws -> Set<ChunkID> {
         let rows = try index.read { try $0.allRows() }.filter { $0.kind == .file && $0.contentState == .complete }
         return Set(
@@ -148,7 +148,7 @@ extension SimulatedDevice {
             })
     }
 
-    /// Whether some cloud has said that it has the content. For a content of one chunk.
+    /// Whether any cloud has acknowledged the content. For a content of one chunk.
     fileprivate func isAcknowledged(_ fingerprint: ChunkID) -> Bool {
         link.acknowledged[ChunkNaming.name(of: fingerprint.bytes)] != nil
     }

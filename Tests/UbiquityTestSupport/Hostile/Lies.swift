@@ -2,10 +2,10 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// Makes what no sound cloud says, from what it has said: known ids in wrong places are believed more easily than
-/// unknown ones.
+/// Makes answers that no sound cloud gives, from its true answers: devices more easily accept known ids in wrong places
+/// than unknown ids.
 final class Lies: Sendable {
-    /// Records that are remembered.
+    /// The number of records that are remembered.
     private static let remembered = 200
     private static let names = [
         "a", "b", "c.txt", ".versions", "..", ".", "", "x/y", "\u{0}", "Documents", ".ubiquityignore", "a.rtfd",
@@ -84,7 +84,7 @@ final class Lies: Sendable {
 
     // MARK: Records
 
-    /// Some of the records spoilt, others left out, others put in.
+    /// Changes some of the records, drops others, inserts others.
     func records(_ records: [RemoteItem]) -> [RemoteItem] {
         var records = records.filter { _ in !random.chance(0.1) }
         for _ in 0..<random.below(4) {
@@ -109,7 +109,7 @@ final class Lies: Sendable {
         return item
     }
 
-    /// Folders that lie in each other.
+    /// Folders that contain each other.
     private func circle() -> [RemoteItem] {
         let ids = (0...random.below(3)).map { _ in item() }
         return ids.indices.map { index in
@@ -154,13 +154,13 @@ final class Lies: Sendable {
         default:
             record.xattrs = [Xattr(name: Array("user.x".utf8), value: random.bytes(random.below(50)))]
         }
-        // A record that is older than the known one would be passed over.
+        // The device would skip a record that is older than the known one.
         if random.chance(0.7) { record.revision = Revision(record.revision.number &+ Int64(1 + random.below(50))) }
     }
 
     // MARK: Answers
 
-    /// Of a commit that is not kept.
+    /// The result of a commit that is not stored.
     func result(of change: ItemChange) -> ChangeResult {
         guard var item = any(), !random.chance(0.2) else { return ChangeResult(outcome: .unknownItem, item: nil) }
         if random.chance(0.7) {

@@ -1,14 +1,13 @@
-/// What can happen in a simulated world. Of operations on files, which one is meant is drawn when it happens, from the
-/// numbers of the step alone, so that leaving a step out does not change what the others draw.
+/// The events of a simulated world. For an operation on files, the file is drawn when the event happens, from the
+/// numbers of the step alone: omitting a step does not change the draws of the others.
 ///
-/// A new kind of operation is added here, with its weight in `Profile` and its
-/// execution in `Performer`.
+/// A new kind of operation is added here, with its weight in `Profile` and its execution in `Performer`.
 package enum Action: String, Sendable, CaseIterable {
     // Programs.
     case createFile, makeFolder, makeLink, makeHardLink
     case edit, patch, rewrite, saveOver, overwrite, editAndDie
     case rename, exchange, remove
-    /// About a conflict version, an earlier one, and something in the trash.
+    /// Operations on a conflict version, an earlier version, and an entry of the trash.
     case decide, restoreEarlier, undelete
     case setMode, setXattr, touch
     case read, evict, pin, syncFolder
@@ -20,7 +19,7 @@ package enum Action: String, Sendable, CaseIterable {
     // The cloud.
     case forgetDeletions, restartCloud, crashCloud, fillAccount, freeAccount, forgetChunks
 
-    /// Whether it is a program that does it, which may have to wait; the others happen beside it.
+    /// Whether a program does it, which may have to wait; the other events happen in parallel.
     package var isProgram: Bool {
         switch self {
         case .createFile, .makeFolder, .makeLink, .makeHardLink, .edit, .patch, .rewrite, .saveOver, .overwrite,
@@ -32,13 +31,13 @@ package enum Action: String, Sendable, CaseIterable {
     }
 }
 
-/// One thing that happens, at a time within its round.
+/// One event, at a time within its round.
 package struct Step: Sendable {
     package var round: Int
     package var time: Duration
-    /// By number; also for what befalls the cloud, where it means nothing.
+    /// The number of the device. Events of the cloud have one too, without a meaning.
     package var device: Int
     package var action: Action
-    /// Draws all that the action leaves open.
+    /// Draws all remaining choices of the action.
     package var seed: UInt64
 }

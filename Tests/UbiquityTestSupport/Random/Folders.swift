@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// One device renames, exchanges and removes folders while its commits are on their way; another device watches. Nobody
-/// else changes anything, so the first device's tree changes only by its own operations.
+/// One device renames, exchanges and removes folders during its own commits; another device watches. Nobody else
+/// changes anything, so only its own operations change the first device's tree.
 struct Folders {
     private static let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
     private static let operations = 600
@@ -21,16 +21,16 @@ struct Folders {
         if random.chance(0.3) { device.link.setConditions(.bad) }
         var expected = try paths(device)
         for _ in 0..<Self.operations {
-            // Bursts of operations, as programs make them, while the device goes on with its own work.
+            // Bursts of operations, as from programs, during the device's own work.
             let longest = random.chance(0.1) ? Duration.milliseconds(50) : .milliseconds(1)
             try await world.sleep(random.duration(.microseconds(10)...longest))
             try require(expected, at: device)
             do { try await act() } catch is UbiquityError {
-                // The kernel refuses the same: the name is taken, or a folder would lie in itself.
+                // The kernel refuses these too: the name exists, or a folder would contain itself.
             }
             expected = try paths(device)
         }
-        // In the end a person removes a part of it, entry by entry, as `rm -r` does.
+        // In the end a user removes a part of it, entry by entry, as `rm -r` does.
         if let folder = try anyPath({ $0.kind == .directory }) { try await removeSlowly(folder) }
         expected = try paths(device)
         try await world.heal()
@@ -96,8 +96,8 @@ struct Folders {
         }
     }
 
-    /// Everything in a folder goes into a new one, and the folder goes. It has a place in the order of changes before
-    /// all that is moved out of it.
+    /// Everything in a folder moves into a new one, and the folder is removed. In the order of changes the removal
+    /// precedes the moves.
     private func moveOutAndRemove(_ folder: String) async throws {
         let new = try newPath()
         guard try device.row(new) == nil, new != folder, !new.hasPrefix(folder + "/") else { return }
@@ -120,7 +120,7 @@ struct Folders {
         return name
     }
 
-    /// From the innermost entries outwards, with commits between.
+    /// Removes entries from the innermost outwards, with commits in between.
     private func removeSlowly(_ folder: String) async throws {
         note("removes \(folder) entry by entry")
         let entries = try paths(device).filter { $0 == folder || $0.hasPrefix(folder + "/") }

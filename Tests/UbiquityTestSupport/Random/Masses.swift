@@ -2,8 +2,8 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySync
 
-/// Very many files are removed at once on one device, and another may edit one of them meanwhile. All stay with the
-/// cloud until the person at the first device confirms or takes it back, whatever befalls the devices in between.
+/// Very many files are removed at once on one device, and another may edit one of them meanwhile. The cloud keeps all
+/// files until the user of the first device confirms or undoes the deletion, whatever faults happen in between.
 struct Masses {
     private static let folder = "many"
 
@@ -23,7 +23,7 @@ struct Masses {
         try world.a.makeFolder(Self.folder)
         for number in 0..<count { try await world.a.create(path(number), random.bytes(1 + random.below(30))) }
         try await world.settle()
-        // Fresh items may be deleted without a question.
+        // A deletion of fresh items needs no confirmation.
         try await world.sleep(.seconds(DeletionGuard.freshAge))
         try await world.settle()
         let edited = random.below(count), isEdited = random.chance(0.5)
@@ -59,7 +59,7 @@ struct Masses {
         for device in world.devices where !device.isRunning { try device.start() }
     }
 
-    /// The cloud has everything still.
+    /// The cloud still has all files.
     private func requireHeld() async throws {
         let present = try await world.cloud.picture().nodes.keys.count { $0.hasPrefix(Self.folder + "/") }
         guard present == count, try world.a.engine.heldDeletions > 0 else {

@@ -1,10 +1,10 @@
 internal import UbiquityCore
 
-/// One pair of changes: what is done, and what the table says comes of it.
+/// One pair of changes, with the outcome that the table of conflicts promises.
 struct Meeting {
     struct Expectation {
         var nodes: [String: ModelTree.Node] = [:]
-        /// Contents that are conflict versions.
+        /// Contents that become conflict versions.
         var losers: [[UInt8]] = []
         var modes: [String: UInt32] = [:]
         /// Of `attribute`.
@@ -47,7 +47,7 @@ struct Meeting {
 
     private static let members = ["x", "y"]
 
-    /// What the package is to one of the two: it has changed one member and made another.
+    /// The members of the package on each device: each has changed one member and made another.
     private func members(_ number: Int) -> [String: [UInt8]] {
         var result = Dictionary(uniqueKeysWithValues: Self.members.map { ($0, old) })
         result[Self.members[number]] = bytes[number]
@@ -100,7 +100,8 @@ struct Meeting {
         }
     }
 
-    /// The first changes something else of the item, later than both: that makes its first change no later.
+    /// The first device changes another attribute of the item, later than both changes. Its first change does not
+    /// become later by that.
     func goOn() async throws {
         switch pair {
         case .modeModeGoOn: try devices[0].rename(path("f"), path("g"))
@@ -124,12 +125,12 @@ struct Meeting {
     /// Seconds by which a clock may be off before the cloud corrects it.
     private static let tolerance = Duration.seconds(120)
 
-    /// What lies between an action and its time stamp, and a commit on its way and its taking: changes this close may be
-    /// decided either way (equal ones by their ids), as long as all devices agree.
+    /// Time between an action and its time stamp, and between a commit's departure and its acceptance. Of changes this
+    /// close either may win (equal ones by their ids), as long as all devices agree.
     private static let margin = Duration.seconds(5)
 
-    /// Whose change may count as the later one, the likelier first. A clock that is off is put right; one that is a
-    /// little off is believed, but not that it is ahead of the cloud's.
+    /// The devices whose change may count as the later one, the likelier first. A wrong clock is corrected. A clock
+    /// that is a little off is accepted, but not as ahead of the cloud's clock.
     var plausiblyLater: [Int] {
         func time(_ number: Int) -> Duration {
             let skew = devices[number].skew

@@ -2,18 +2,18 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// Packages of a world: one that each device saves alone, and one that all of them save. All members of one state have the
-/// same size, which no other state has. So whoever sees two sizes, or some members only, sees a mixture of two states.
+/// Packages of a world: one that each device saves alone, and one that all of them save. All members of one state have
+/// the same size, which no other state has. So two sizes, or missing members, prove a mixture of two states.
 final class PackageWatch: Sendable {
     static let members = ["one", "two", "three"]
     private static let suffix = ".rtfd"
-    /// The one that all devices save.
+    /// The package that all devices save.
     private static let shared = "all"
 
     private struct Known {
-        /// A save was cut off: what is there is what its device made of it.
+        /// A save was interrupted: the members are whatever its device had written.
         var isTorn = false
-        /// Who saves it now, and the life of the device in which it does.
+        /// The devices that save it now, with the life of each.
         var savers: [String: Int] = [:]
     }
 
@@ -23,7 +23,7 @@ final class PackageWatch: Sendable {
     static func path(_ package: String) -> String { package + suffix }
     static func package(of device: SimulatedDevice, isShared: Bool) -> String { isShared ? shared : device.name }
 
-    /// Others leave packages alone.
+    /// Other operations do not touch packages.
     static func isWithin(_ path: String) -> Bool { path.contains(suffix) }
 
     /// - Returns: the size of the members in the coming state.
@@ -40,7 +40,7 @@ final class PackageWatch: Sendable {
         }
     }
 
-    /// What a device does in its death comes to nothing.
+    /// Writes of a dying device do not count.
     func finish(_ package: String, _ device: SimulatedDevice) {
         let generation = device.disk.generation
         packages.withLock { packages in
@@ -51,7 +51,7 @@ final class PackageWatch: Sendable {
 
     func tear(_ package: String) { packages.withLock { $0[package, default: Known()].isTorn = true } }
 
-    /// Its disk has lost what was not synced: of the packages it saves, too.
+    /// The device's disk has lost unsynced changes, also of the packages that it saves.
     func tear(_ device: SimulatedDevice) {
         tear(device.name)
         tear(Self.shared)
@@ -73,7 +73,7 @@ final class PackageWatch: Sendable {
             guard let package = try device.row(Self.path(package)) else { return nil }
             return try device.children(of: package).map(\.size)
         } catch {
-            // It may have died as it looked: that commits what was gathered.
+            // The device may have died during the check, which commits gathered writes.
             guard device.isRunning else { return nil }
             throw error
         }
@@ -96,7 +96,7 @@ final class PackageWatch: Sendable {
 }
 
 extension Performer {
-    /// Saves this device's package, or everybody's: every member anew, in place.
+    /// Saves this device's package, or the shared one: every member anew, in place.
     func savePackage(_ watch: PackageWatch) async throws {
         let package = PackageWatch.package(of: device, isShared: random.below(2) == 0)
         let path = PackageWatch.path(package), size = watch.begin(package, device)

@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// Two devices change one thing each without knowing of each other, and then meet: what comes of it is what the table of
-/// conflicts says.
+/// Two devices make one change each without knowing of the other's, and then sync. The outcome must be that of the
+/// table of conflicts.
 struct Pairs {
     private static let cases = 5
 
@@ -23,7 +23,7 @@ struct Pairs {
         try await world.check()
     }
 
-    /// - Parameter devices: the first acts first.
+    /// - Parameter devices: the first one acts first.
     private func run(_ pair: Pair, in folder: String, _ devices: [SimulatedDevice]) async throws {
         var meeting = Meeting(pair, folder, devices, random)
         world.world.trace.note("\(world.world.uptime) \(pair.rawValue) in \(folder), \(devices.map(\.name))")
@@ -111,7 +111,7 @@ struct Pairs {
     }
 }
 
-/// The rows of the table of conflicts, and what else two can do without knowing of each other.
+/// The rows of the table of conflicts, and other pairs of concurrent changes.
 enum Pair: String, CaseIterable {
     case editEdit, editEditEqual, editDelete, deleteEdit, editRename, renameRename, renameDelete
     case deleteFolderCreateInside, deleteFolderEditInside, moveIntoEachOther
@@ -122,7 +122,7 @@ enum Pair: String, CaseIterable {
 
     var isUnderDocuments: Bool { self == .createCreateUnderDocuments }
 
-    /// Whether the first does something more, after both have acted.
+    /// Whether the first device makes one more change, after both have acted.
     var goesOn: Bool { self == .modeModeGoOn || self == .attributeAttributeGoOn }
 
     /// Whether both devices must have the content that they change.

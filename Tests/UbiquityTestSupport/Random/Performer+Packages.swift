@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// Packages that all devices change in parts, and between which they move things. What comes of two states of one is
-// not foretold here: all devices show the same in the end, and nothing is lost.
+// Packages that all devices change in parts, and between which they move entries. The outcome of two states is not
+// predicted here: in the end all devices show the same, and nothing is lost.
 extension Performer {
     private static let suffix = ".pages"
     private static let packages = ["p", "q", "r"].map { $0 + suffix }

@@ -1,9 +1,9 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// How editors save, names that are not synced, and what is hard about eviction.
+// The ways in which editors save, unsynced names, and the difficult cases of eviction.
 extension Performer {
-    /// Names of the standard list, and of its suffix.
+    /// Names of the standard list of ignored names, one of them ignored by its suffix.
     static let ignoredNames = ["a~", ".a.swp", ".#b", "~$c", "k.nosync"]
 
     func save(_ action: Action) async throws {
@@ -55,7 +55,7 @@ extension Performer {
 }
 
 extension SimulatedDevice {
-    /// As emacs and vim save: the document becomes the backup, a new file takes its name, the backup goes.
+    /// Saves as emacs and vim do: the document becomes the backup, a new file gets its name, the backup is removed.
     func backupSave(_ path: String, _ bytes: [UInt8], synced: Bool) async throws {
         let backup = path + "~"
         try rename(path, backup)
@@ -65,7 +65,7 @@ extension SimulatedDevice {
         try remove(backup)
     }
 
-    /// As GLib saves: a hidden file of an ignored name in the same folder, renamed over the document.
+    /// Saves as GLib does: a hidden file of an ignored name in the same folder, renamed over the document.
     func saveOver(_ path: String, _ bytes: [UInt8], synced: Bool, through hidden: String) async throws {
         let folder = path.split(separator: "/").dropLast().joined(separator: "/")
         let temporary = folder.isEmpty ? hidden : "\(folder)/\(hidden)"
@@ -74,7 +74,7 @@ extension SimulatedDevice {
         try rename(temporary, path)
     }
 
-    /// What is open, changed or not uploaded stays.
+    /// An open, changed or not uploaded file stays.
     func evictIfAllowed(_ path: String) throws {
         do { try evict(path) } catch let error as UbiquityError {
             guard [.busy, .notPermitted, .noSuchAttribute, .notFound].contains(error.code) else { throw error }

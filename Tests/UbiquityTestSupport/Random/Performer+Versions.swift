@@ -5,7 +5,7 @@ internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// What a user decides about versions, and brings back from the trash.
+// A user's decisions about versions, and restorations from the trash.
 extension Performer {
     func decide() async throws {
         let files = try device.index.read { try $0.itemsInConflict(withPackages: true, limit: 20) }
@@ -14,7 +14,7 @@ extension Performer {
         let conflicts = try device.index.read { try $0.conflicts(of: row.id) }
         guard !conflicts.isEmpty else { return }
         let conflict = random.pick(conflicts)
-        // A package's state is put back by what the daemon does.
+        // A package's state is restored by the same calls as in the daemon.
         switch row.kind == .directory ? 0 : random.below(4) {
         case 0, 1:
             note("resolves \(conflict.id) of \(row.key)")
@@ -36,7 +36,7 @@ extension Performer {
         try device.index.decide([(.restore, version.id)], of: row.key)
     }
 
-    /// To where it was, or somewhere else.
+    /// Restores to the old place, or to another one.
     func undelete() async throws {
         let engine = try device.life.engine
         let trash = try await engine.trash(in: nil, limit: 20).items
@@ -50,7 +50,7 @@ extension Performer {
         _ = try await engine.undelete(item, to: place)
     }
 
-    /// Over the file, or to a new name.
+    /// Moves the version over the file, or to a new name.
     private func move(_ conflict: RemoteVersion, of row: ItemRow) async throws {
         note("moves \(conflict.id) of \(row.key)")
         let life = try device.life

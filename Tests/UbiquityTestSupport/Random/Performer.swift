@@ -3,11 +3,11 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// Carries out what a program does with a device.
+/// Executes the operations of a program on a device.
 struct Performer {
-    /// Few names, so that devices often mean the same ones.
+    /// Few names, so that devices often use the same ones.
     private static let names = ["a", "b", "c.txt", "d.txt", "Documents", "e"]
-    /// What a program is told in the ordinary course of things.
+    /// Errors that a program gets in normal operation.
     private static let usual: Set<UbiquityError.Code> = [
         .notFound, .alreadyExists, .directoryNotEmpty, .invalid, .isDirectory, .notDirectory, .stale, .offline,
         .timedOut, .notUploadedYet, .busy, .notPermitted, .noSuchAttribute, .damaged, .crossesContainers, .cancelled,
@@ -30,7 +30,7 @@ struct Performer {
             guard error != .EIO else { throw error }
             note("gets: \(error)")
         } catch let error as UbiquityError {
-            // A disk that is full may say so in SQLite's words.
+            // A full disk may cause an error of SQLite.
             guard Self.usual.contains(error.code) || !device.isRunning else { throw error }
             // The folder has a random name, and the trace of a seed is always the same.
             note("gets: \("\(error)".replacing(device.disk.folder, with: ""))")
@@ -84,7 +84,7 @@ struct Performer {
         switch random.below(20) {
         case 0: []
         case 1...15: random.bytes(1 + random.below(300))
-        // Few different contents, so that devices sometimes mean the same one.
+        // Few different contents, so that devices sometimes write the same one.
         case 16, 17: [UInt8](repeating: UInt8(random.below(2)), count: 100)
         default: random.bytes(60_000 + random.below(200_000))
         }
@@ -167,7 +167,7 @@ struct Performer {
             let name = "user." + random.pick(["one", "two", "three"])
             note("sets or removes \(name) of \(path)")
             if random.chance(0.3) { try device.removeXattr(path, name) } else {
-                // Few values, so that they come back.
+                // Few values, so that they recur.
                 try device.setXattr(path, name, String(random.below(2)))
             }
         }
@@ -185,7 +185,7 @@ struct Performer {
 }
 
 extension SimulatedDevice {
-    /// Runs what a program does with the device: it is frozen with it, and given up after `limit`.
+    /// Runs a program's operation on the device: it is frozen with the device, and given up after `limit`.
     package func attempt(within limit: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
         let outcome = Lock<Result<Void, any Error>?>(nil)
         guard let executor else { return }
@@ -201,7 +201,7 @@ extension SimulatedDevice {
             interval = min(interval * 2, .milliseconds(500))
         }
         task.cancel()
-        // What a process says after its death is not heard.
+        // A process after its death writes nothing to the trace.
         guard !executor.isFrozen else { return }
         try outcome.withLock { try $0?.get() }
     }

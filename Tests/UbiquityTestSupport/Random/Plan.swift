@@ -1,7 +1,7 @@
 internal import UbiquitySync
 internal import UbiquitySystem
 
-/// All that is drawn from a seed before a world begins: devices, and what happens when.
+/// Everything that is drawn from a seed before a world begins: the devices, and the events with their times.
 package struct Plan: Sendable {
     package var seed: UInt64
     package var profile: Profile
@@ -54,13 +54,13 @@ package struct Plan: Sendable {
         for name in Self.names.prefix(devices) where profile.hasSkew {
             settings[name] = SimulatedDevice.Settings(
                 policy: random.chance(0.25) ? .eager : .lazy,
-                // Seconds; now and then a clock is a year off.
+                // Seconds; sometimes a clock is a year off.
                 skew: .seconds(
                     random.chance(0.1) ? 31_536_000 * (1 - 2 * random.below(2)) : random.below(600) - 300),
                 cacheLimit: random.chance(0.25) ? 100_000 : nil)
         }
         if profile == .folders {
-            // Small commits: what belongs together is often cut apart.
+            // Small commits: related changes are often separated.
             settings[Self.names[0], default: .init()].changesPerCommit = [2, 5, 20, 1000][Int(seed / 20 % 4)]
             settings[Self.names[0], default: .init()].allowsMassDelete = true
             settings[Self.names[0], default: .init()].isBusy = true
@@ -70,13 +70,14 @@ package struct Plan: Sendable {
             losesPower: profile == .masses
                 || steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) },
             hasCloudOnDisk: profile == .cloud,
-            // What one process removes and makes anew is the same document; what two do is not.
+            // A document that one process removes and creates again is the same document. With two processes it is
+            // another.
             process: seed.isMultiple(of: 2) ? ProcessHost.id : 0)
         options.isCloudHostile = profile == .hostile
         return options
     }
 
-    /// The same with only some of the steps.
+    /// The same plan with only some of the steps.
     package func with(_ steps: [Step]) -> Plan {
         var plan = self
         plan.steps = steps

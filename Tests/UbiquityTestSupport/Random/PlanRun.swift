@@ -1,11 +1,11 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Carries out a plan and checks what came of it.
+/// Carries out a plan and checks the outcome.
 package struct PlanRun: Sendable {
     /// A program that waits longer is given up.
     private static let patience = Duration.seconds(60)
-    /// What must hold at every moment is looked at so often.
+    /// Interval at which the invariants are checked.
     private static let watchInterval = Duration.milliseconds(200)
 
     package let plan: Plan
@@ -17,7 +17,7 @@ package struct PlanRun: Sendable {
         self.fault = fault
     }
 
-    /// - Returns: the hash over all that happened.
+    /// - Returns: the hash of the trace.
     /// - Throws: `SimulationFailure`.
     @discardableResult
     package func run() throws -> UInt64 {
@@ -36,7 +36,7 @@ package struct PlanRun: Sendable {
         }
     }
 
-    /// What is planted in the cloud is planted in the one that has everything in memory.
+    /// Faults of the cloud are planted in the cloud that keeps everything in memory.
     private var options: Simulation.Options {
         var options = plan.options
         if fault != nil { options.hasCloudOnDisk = false }
@@ -98,7 +98,7 @@ package struct PlanRun: Sendable {
         for step in steps {
             try await world.sleep(start + step.time - world.world.uptime)
             world.world.trace.note("\(world.world.uptime) \(device.name): \(step.action.rawValue)")
-            // What was saved a moment ago may be lost in part.
+            // A package that was just saved may be lost in part.
             if step.action == .losePower || step.action == .losePowerAtWrite { packages.tear(device) }
             try befall(step, device, world)
         }
@@ -120,7 +120,7 @@ package struct PlanRun: Sendable {
         case .start: startAgain(device, world)
         case .fillDisk: device.disk.setFull(true)
         case .freeDisk: device.disk.setFull(false)
-        // Long enough that nobody reads a snapshot all that time.
+        // Long enough that no device is still reading a snapshot.
         case .forgetDeletions: world.cloud.purge(olderThan: .seconds(60))
         case .restartCloud: world.cloud.restart()
         case .fillAccount: world.cloud.fillAccount(but: Int64(random.below(1000)))
@@ -134,7 +134,7 @@ package struct PlanRun: Sendable {
         }
     }
 
-    /// One that is down starts; one that cannot (its disk is full) stays down.
+    /// Starts a device that is down. A device that cannot start (its disk is full) stays down.
     private func startAgain(_ device: SimulatedDevice, _ world: Simulation) {
         guard !device.isRunning else { return }
         do { try device.start() } catch {

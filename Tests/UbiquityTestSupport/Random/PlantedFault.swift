@@ -1,14 +1,14 @@
-/// A fault put into a simulated world on purpose, to show that the simulator finds such ones.
+/// A fault put into a simulated world on purpose, to show that the simulator finds such faults.
 package enum PlantedFault: String, Sendable, CaseIterable {
-    /// The cloud takes every edit for one made from the current version: the loser of a conflict is no conflict.
+    /// The cloud treats every edit as made from the current version: the loser of a conflict is no conflict.
     case conflictRule = "conflict-rule"
-    /// Now and then the cloud acknowledges a commit and does not keep its contents.
+    /// Sometimes the cloud acknowledges a commit and does not keep its contents.
     case lostUpload = "lost-upload"
-    /// A sync of a file says that it succeeded and does nothing.
+    /// A sync of a file reports success and does nothing.
     case skippedSync = "skipped-fsync"
-    /// A folder is deleted without what was moved out of it, and not again if the cloud keeps it.
+    /// A folder is deleted without the entries that were moved out of it, and not again if the cloud keeps it.
     case forgottenDeletion = "forgotten-deletion"
-    /// A device takes in records that no sound cloud sends.
+    /// A device accepts records that no sound cloud sends.
     case uncheckedRecords = "unchecked-records"
 
     /// The profile whose worlds show the fault; nil if several profiles do.

@@ -1,28 +1,28 @@
-/// Kinds of worlds: what happens in one, and how often. A seed's profile is drawn from the seed.
+/// Kinds of worlds, with the frequencies of their events. A seed's profile is drawn from the seed.
 package enum Profile: String, Sendable, CaseIterable {
-    /// A good network and no mishaps: only the order of things is random.
+    /// A good network and no faults: only the order of events is random.
     case together
-    /// Everything that can go wrong.
+    /// Every kind of fault.
     case storm
-    /// Devices that work long without a network, and then meet.
+    /// Devices that work long without a network, and then sync.
     case reunion
-    /// Disks that lose what was not synced, or are full.
+    /// Disks that lose unsynced data, or are full.
     case disks
-    /// The real cloud, which dies at any of its writes and loses what it did not sync.
+    /// The real cloud, which dies at any of its writes and loses unsynced data.
     case cloud
     /// Packages, ignored names, and the ways in which editors save.
     case documents
-    /// All but one device are away for long, and deletions are forgotten meanwhile.
+    /// All but one device are away for long, and the cloud forgets deletions meanwhile.
     case outage
-    /// Very many files are removed at once: that is held until somebody says so.
+    /// Very many files are removed at once: the deletion is on hold until a user confirms it.
     case masses
-    /// One device renames, exchanges and removes folders while its commits are on their way.
+    /// One device renames, exchanges and removes folders during its own commits.
     case folders
     /// The cloud lies to the devices, and then is honest again.
     case hostile
-    /// One device at a time does something, and all see just that: compared with a model that knows of no devices.
+    /// One device at a time changes something, and all must show exactly that: compared with a model without devices.
     case turns
-    /// Two devices change one thing each without knowing of each other: compared with the table of conflicts.
+    /// Two devices make one concurrent change each: compared with the table of conflicts.
     case pairs
 
     static func of(_ seed: UInt64) -> Profile {
@@ -33,11 +33,11 @@ package enum Profile: String, Sendable, CaseIterable {
         return order[Int(seed % UInt64(order.count))]
     }
 
-    /// At most.
+    /// The largest number of devices.
     var devices: Int { self == .storm || self == .together ? 5 : 3 }
     var rounds: Int { self == .disks ? 3 : 2 }
     var hasSkew: Bool { self != .turns }
-    /// Of how many devices the network stays; the others are away at first.
+    /// The number of devices with a permanent network; the others are away at first.
     var devicesThatStay: Int {
         switch self {
         case .reunion: 0
@@ -66,7 +66,7 @@ package enum Profile: String, Sendable, CaseIterable {
         }
     }
 
-    /// Between two steps of a device, at most.
+    /// The longest pause between two steps of a device.
     var pause: Duration {
         switch self {
         case .together: .milliseconds(300)

@@ -1,8 +1,8 @@
 internal import UbiquityCore
 
-/// Looks for the shortest list of steps with which a plan still fails.
+/// Searches for the shortest list of steps with which a plan still fails.
 package struct Shrinker {
-    /// Runs that are tried at most.
+    /// The largest number of runs.
     private static let maximumRuns = 400
 
     private let fault: PlantedFault?
@@ -17,7 +17,7 @@ package struct Shrinker {
         self.fault = fault
     }
 
-    /// Leaves out parts of the list, large ones first, as long as what is left fails.
+    /// Omits parts of the list, large ones first, as long as the remaining steps fail.
     package mutating func shrink() {
         leaveOutRounds()
         leaveOutDevices()
@@ -51,7 +51,7 @@ package struct Shrinker {
         }
     }
 
-    /// - Returns: whether the plan fails with these steps too; then it has these from now on.
+    /// - Returns: whether the plan fails with these steps too; then they become the plan.
     @discardableResult
     private mutating func attempt(_ steps: [Step]) -> Bool {
         guard steps.count < plan.steps.count, runs < Self.maximumRuns else { return false }

@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// One device at a time does something, and all see just that.
+/// One device at a time changes something, and all must show exactly that.
 struct Turns {
     private static let names = ["a", "b", "c.txt", "Documents", "p.rtfd"]
     private static let rounds = 8
@@ -72,7 +72,7 @@ struct Turns {
                 try await device.saveOver(some, bytes)
                 model.put(some, .file(bytes))
             }
-        // (A package's members are no other file's further names.)
+        // (A package's members are never hard links of another file.)
         case 7 where model.isFree(new) && !(new + some).contains(".rtfd"):
             guard case .file = model.nodes[some] else { return }
             note(device, "gives \(some) the further name \(new)")
