@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// The attributes `user.ubiquity.*`: true at every moment.
+/// The attributes `user.ubiquity.*`, which must be true at every moment.
 @Suite struct AttributeTests {
     private static let names: Set<String> = [
         "is-ubiquitous", "downloading-status", "is-downloading", "percent-downloaded", "downloading-error",
@@ -10,7 +10,7 @@ import UbiquityControl
         "version-id", "container",
     ]
 
-    /// What is the same for items that are in order.
+    /// The attributes that all idle, synced items have alike.
     private static let quiet = [
         "is-ubiquitous": "1", "is-downloading": "0", "downloading-error": "", "download-requested": "0",
         "is-uploading": "0", "uploading-error": "", "has-unresolved-conflicts": "0", "conflict-count": "0",
@@ -85,14 +85,14 @@ import UbiquityControl
             #expect(try await b.shell("ls -A . d") == ".:\nd\n\nd:\nf")
             for copy in ["cp", "rsync", "tar", "mv", "install", "zip", "git"] {
                 #expect(try await world.shell("cat '\(out)/\(copy)/f'") == "text", "\(copy)")
-                // All of it, folders too.
+                // The whole tree, with folders.
                 let listed = try await world.shell("getfattr -R -d -m - '\(out)/\(copy)' 2> /dev/null")
                 #expect(!listed.contains("user.ubiquity"), "\(copy): \(listed)")
                 let isCarrier = ["cp", "rsync", "tar", "mv"].contains(copy)
                 #expect(listed.contains("user.real=\"kept\"") == isCarrier, "\(copy): \(listed)")
             }
             #expect(try await world.shell("grep -l user.ubiquity '\(out)/t.tar' '\(out)/z.zip' || :") == "")
-            // And back into a mount.
+            // A copy back into a mount.
             try await a.shell(
                 """
                 cp -a '\(out)/cp' back; rsync -aX '\(out)/rsync/' back2/
@@ -107,7 +107,7 @@ import UbiquityControl
         }
     }
 
-    /// From a file system to which something has carried them after all.
+    /// A copy from a file system that kept the attributes.
     @Test func whatComesWithACopyIsNotBelieved() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

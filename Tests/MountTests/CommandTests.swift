@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// The command line as scripts rely on it.
+/// The command line that scripts rely on.
 @Suite struct CommandTests {
     @Test func exitCodes() async throws {
         try await World.run { world in
@@ -94,7 +94,7 @@ import UbiquityControl
             }
             let nobody = try await world.ubiquity("status", "--state", world.folder + "/nobody")
             #expect(nobody.status == 3)
-            // The environment says the same where no path does.
+            // Without a path, the environment selects the mount.
             for (device, other) in [(a, b), (b, a)] {
                 let chosen = "UBIQUITY_STATE='\(device.state)' '\(World.program)'"
                 let all = try await world.shell("\(chosen) status")
@@ -141,7 +141,7 @@ import UbiquityControl
             #expect(try ControlCodec.decode(WaitReport.self, from: json.text.utf8).done)
             let missing = try await b.ubiquity("wait", "missing", options: ["--uploaded"])
             #expect(missing.status == 1 && missing.err.contains("missing"), "\(missing)")
-            // A deletion of another device's waits for who writes to the file, and that is said.
+            // A deletion by another device waits for the program that writes to the file, and the attribute says so.
             try await a.shell("echo held > held")
             try await world.settle(a, b)
             let writer = try b.start("exec 9>>held; echo open; exec sleep 600")
@@ -154,7 +154,7 @@ import UbiquityControl
             try await writer.finish()
             #expect(try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "60"]).status == 0)
             #expect(try await b.attempt("cat held").status == 1)
-            // Only asked.
+            // A question without a wait.
             #expect(try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "0"]).status == 0)
         }
     }

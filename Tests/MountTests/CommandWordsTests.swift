@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// What commands say of what goes wrong or waits: of that and of nothing else.
+/// The messages of commands about failures and waits. They name the affected items, and no others.
 @Suite struct CommandWordsTests {
     @Test func waitNamesOnlyWhatItWaitsFor() async throws {
         try await World.run { world in
@@ -13,13 +13,13 @@ import UbiquityControl
             try await b.shell("echo new > d/new; echo new > e/new")
             let uploaded = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "1.5"])
             #expect(uploaded.status == 1 && uploaded.err.contains("d/new") && !uploaded.err.contains("e/new"), "\(uploaded)")
-            // Without a terminal nothing is drawn meanwhile.
+            // Without a terminal there is no progress line.
             #expect(!uploaded.err.contains("\u{1b}") && !uploaded.err.contains("waiting …"), "\(uploaded)")
             let downloaded = try await b.ubiquity("wait", "d", options: ["--downloaded", "--timeout", "0"])
             #expect(downloaded.status == 1 && downloaded.err.contains("d/f: to download, waiting"), "\(downloaded)")
             #expect(downloaded.err.contains("'ubiquity download'"), "\(downloaded)")
             #expect(!downloaded.err.contains("new") && !downloaded.err.contains("e/f"), "\(downloaded)")
-            // What was deleted in a folder, or moved out of it, is a change of it too.
+            // A deletion in a folder, or a move out of it, is also a change of the folder.
             try await b.ubiquity("online", "")
             try await b.wait("--uploaded")
             try await b.ubiquity("offline", "")
@@ -27,7 +27,7 @@ import UbiquityControl
             let changed = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "0"])
             #expect(changed.status == 1 && changed.err.contains("d/new (deleted)"), "\(changed)")
             #expect(changed.err.contains("e/moved") && !changed.err.contains("e/other"), "\(changed)")
-            // A further name of a file is one, too.
+            // The same holds for another name of a file.
             let link = try await b.ubiquity("wait", "e/link", options: ["--uploaded", "--timeout", "0"])
             #expect(link.status == 1 && link.err.contains("e/link") && !link.err.contains("e/moved"), "\(link)")
         }
@@ -43,7 +43,7 @@ import UbiquityControl
             try await world.eventually("it is shown") { wait.outputSoFar.contains("waiting …") }
             try await a.ubiquity("online", "")
             let outcome = try await wait.finish()
-            // The line is taken away in the end. News of conflicts in other mounts may follow.
+            // The progress line is removed at the end. News of conflicts in other mounts may follow.
             #expect(outcome.status == 0 && outcome.out.contains("\r\u{1b}[K"), "\(outcome)")
         }
     }
@@ -73,7 +73,7 @@ import UbiquityControl
             try await a.wait("--uploaded", "f")
             try await b.wait("--idle")
             #expect(try await b.shell("head -c 3 f") == "NEW")
-            // What comes meanwhile waits, and it is said for whom.
+            // A remote change waits meanwhile, and the message names the program that it waits for.
             try await b.shell("echo 2 > g")
             try await b.waitUntilIdle()
             let waited = try await a.ubiquity("wait", "", options: ["--idle", "--timeout", "3"])
@@ -92,7 +92,7 @@ import UbiquityControl
             let status = try await b.status()
             #expect(!status.pending.contains { $0.path == "read" }, "\(status.pending)")
             #expect(status.downloads.items == 1)
-            // It is said of the file itself.
+            // The status of the file itself says it too.
             let line = try await b.ubiquity("status", "read").out
             #expect(line.contains("download failed: ") && line.contains("offline on request"), "\(line)")
             try await b.ubiquity("online", "")
@@ -100,7 +100,7 @@ import UbiquityControl
         }
     }
 
-    /// Saves again when what it saved last has gone up, for ever.
+    /// Saves again after each upload, in an endless loop.
     private static let saver = """
         import os, sys, time
         os.chdir(sys.argv[1])
@@ -144,7 +144,7 @@ import UbiquityControl
 
     @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
         try await World.run { world in
-            // Another device made them: its own fresh files a device may delete without a question.
+            // Another device made them: a device may delete its own fresh files without a question.
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await b.shell("mkdir d; for n in $(seq 150); do echo $n > d/$n; done; echo x > keep")
             try await world.settle(a, b)
@@ -212,8 +212,8 @@ import UbiquityControl
         }
     }
 
-    /// A cloud of its own with an account.
-    /// - Returns: the words with which a device signs in to it.
+    /// Starts a cloud of its own with an account.
+    /// - Returns: the arguments with which a device signs in to it.
     static func serve(_ data: String, in world: World) async throws -> [String] {
         let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
         try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
@@ -240,7 +240,7 @@ import UbiquityControl
             #expect(read.status == 1 && read.err.contains("Stale file handle"), "\(read)")
             try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q 'sign in again'")
             #expect(try await b.attribute("downloading-error-code", of: "f") == "signedOut")
-            // Long before the feed would ask of itself.
+            // Long before the feed's next own request.
             try await world.eventually("it is told", within: 10) {
                 let cloud = try await b.status().cloud
                 return cloud.state == .signedOut && cloud.reason?.isEmpty == false
@@ -273,7 +273,7 @@ import UbiquityControl
         }
     }
 
-    /// Signing in at another cloud, where an account has the same name, brings that account's documents only.
+    /// Signing in at another cloud, where an account has the same name, shows only that account's documents.
     @Test func twoCloudsMayHaveAccountsOfOneName() async throws {
         try await World.run { world in
             let device = try world.device("a")
@@ -321,7 +321,7 @@ import UbiquityControl
         }
     }
 
-    /// The account may be gone, and what is here the only copy.
+    /// The account may be gone, and the local content may be the only copy.
     @Test func nothingIsEvictedWhileTheDeviceIsSignedOut() async throws {
         try await World.run { world in
             let login = try await Self.serve(world.folder + "/served", in: world)
@@ -351,7 +351,7 @@ import UbiquityControl
         }
     }
 
-    /// Who has a file open for writing holds up what others do with it, and is told that it does.
+    /// A program that has a file open for writing delays others, and the status names it.
     @Test func statusTellsWhatProgramsHoldUp() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -370,7 +370,7 @@ import UbiquityControl
         }
     }
 
-    /// They are in the table of mounts, and none that could be asked.
+    /// They are in the mount table, and another user may not ask them.
     @Test(.enabled(if: getuid() == 0, "another user takes root")) func mountsOfOthersAreNoneOfMine() async throws {
         try await World.run { world in
             _ = try await world.mounted("a")
@@ -381,7 +381,8 @@ import UbiquityControl
         }
     }
 
-    /// 3: no cloud could be reached, for none of what was named; 2: it is not said which mount is meant.
+    /// 3: none of the named items could be handled, since no cloud was reachable. 2: it is not clear which mount is
+    /// meant.
     @Test func exitCodesTellWhatWasMissing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -391,7 +392,7 @@ import UbiquityControl
             try await b.ubiquity("offline", "")
             let program = World.program
             for (command, status) in [("download away too", 3), ("download here away", 1), ("download here", 0), ("trash list .", 3),
-                // Which may be one that the cloud did not tell of.
+                // The cloud may have a version that it did not announce.
                 ("restore here deadbeef", 3),
             ] {
                 let outcome = try await b.attempt("'\(program)' \(command)")

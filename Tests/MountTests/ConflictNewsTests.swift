@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// How people and programs hear of a conflict.
+/// Announcements of conflicts to people and programs.
 @Suite struct ConflictNewsTests {
     /// Outside of `Documents/` two files of one name become one item with a conflict version.
     @Test func nameClashOutsideDocumentsIsAnnounced() async throws {

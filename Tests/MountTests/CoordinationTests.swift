@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Programs that know nothing of coordination beside programs that take part in it.
+/// Programs without coordination beside programs with coordination.
 @Suite struct CoordinationTests {
     @Test("RT-01, RT-06, RT-10, PN-12: cat makes an editor save first; eviction and rm ask it first")
     func trigger() async throws {
@@ -18,7 +18,7 @@ import UbiquityControl
             try await a.wait("--uploaded", "f")
             #expect(try await a.ubiquity("evict", "f").status == 0)
             try await editor.waitUntilHeard("ask accommodate-eviction f")
-            // Other files, and other uses of the folder, concern nobody.
+            // Other files, and other uses of the folder, notify nobody.
             try await a.shell("cat g; mv g h; rm h")
             #expect(editor.heard.filter { $0.hasPrefix("ask") }.count == 2)
             try await a.shell("mv f moved")
@@ -72,7 +72,7 @@ import UbiquityControl
             try await a.waitFor("conflict-count", "1", of: "f")
             let texts = try await a.shell("cat f .versions/f/*conflict*").split(separator: "\n")
             #expect(Set(texts) == ["from a", "unsaved on b"])
-            // RT-03: what the cloud did stands between two marks.
+            // RT-03: a remote change is between two marks.
             let heard = editor.heard
             #expect(heard.contains("begin") && heard.contains("end"))
             try await a.shell("rm f")
@@ -123,7 +123,7 @@ import UbiquityControl
                 "'\(World.program)' coordinate write p.rtfd -- sh -c "
                     + "'rm p.rtfd/old; echo in; read -r line < ../go; echo 2 > p.rtfd/new'")
             try await world.eventually("it writes") { writer.outputSoFar == "in\n" }
-            // Longer than a package that never comes to rest waits.
+            // Longer than the wait for a package that is written without a pause.
             try await a.shell("echo other > other; sleep 12")
             try await b.waitUntil("test -e other")
             #expect(try await b.shell("ls p.rtfd") == "old")
@@ -208,11 +208,11 @@ import UbiquityControl
             try await editor.perform("open('f', 'w').write('in place')")
             try await editor.perform("open('.f~', 'w').write('aside'); os.rename('.f~', 'f')")
             try await editor.perform("os.utime('f'); os.chmod('f', 0o640); os.setxattr('f', 'user.tag', b'1')")
-            // Who did it is gone by the time at which it is told.
+            // The writer has exited before the presenter is notified.
             try await editor.perform("[subprocess.run(['sh', '-c', 'echo child > f; : > g; rm g']) for _ in range(20)]")
             try await editor.perform("[threading.Thread(target=lambda: open('f', 'w').write('x')).start() for _ in range(20)]")
             try await a.waitUntilIdle()
-            // What is written and not closed is found by a look every few seconds.
+            // A write without a close is found by a check every few seconds.
             try await editor.perform("kept = open('f', 'w'); kept.write('kept open'); kept.flush()")
             try await b.waitUntil("test \"$(cat f)\" = 'kept open'", within: 60)
             try await editor.perform("kept.close()")

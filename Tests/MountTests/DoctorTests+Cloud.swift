@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// Single fields of the cloud's database that are not what they were: the devices know it better.
+/// Single wrong fields in the cloud's database: the devices have the right values.
 extension DoctorTests {
     private static func item(_ name: String) -> String { "WHERE name = CAST('\(name)' AS BLOB)" }
     private static func version(_ name: String) -> String {
@@ -9,7 +9,7 @@ extension DoctorTests {
     }
 
     @Test(arguments: [
-        // What cannot be read.
+        // Unreadable fields.
         "UPDATE items SET name = 'f' \(item("f"))", "UPDATE items SET kind = 77 \(item("f"))",
         "UPDATE items SET kind = 77 \(item("d"))", "UPDATE items SET stamps = x'00' \(item("f"))",
         "UPDATE items SET parent = 7 \(item("x"))", "UPDATE items SET xattrs = x'01' \(item("f"))",
@@ -22,7 +22,7 @@ extension DoctorTests {
         "UPDATE versions SET role = 77 \(version("f"))",
         "UPDATE versions SET manifest = x'00' \(version("f"))", "UPDATE versions SET item = x'00' \(version("f"))",
         "UPDATE versions SET deviceName = hex(zeroblob(200)) \(version("f"))",
-        // What can be, and is wrong.
+        // Readable fields with wrong values.
         "UPDATE items SET kind = 2 \(item("f"))", "UPDATE items SET kind = 1 \(item("d"))",
         "UPDATE items SET version = NULL \(item("f"))", "UPDATE items SET version = randomblob(16) \(item("f"))",
         "UPDATE items SET version = (SELECT id FROM versions WHERE role = 2) \(item("f"))",
@@ -53,7 +53,7 @@ extension DoctorTests {
             try await world.settle(a, b)
             #expect(try await a.shell(list) == before)
             try await expectWell(a)
-            // One that heard of it before, one that does not know any of it, and both hear of what comes after.
+            // One device knew it before, one knows nothing yet, and both get the later changes.
             let c = try await world.mounted("c")
             try await a.shell("echo later > later; echo more >> f; echo y > d/y")
             try await world.settle(a, b, c)
@@ -63,7 +63,8 @@ extension DoctorTests {
         }
     }
 
-    /// A device that reads all of the cloud anew keeps what the cloud cannot read, also what is not here.
+    /// A device that reads all of the cloud anew keeps the items that the cloud cannot read, also those without a local
+    /// content.
     @Test func aDamagedRowIsNoDeletion() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -71,7 +72,7 @@ extension DoctorTests {
             try await world.settle(a, b)
             try await b.shell("cat x > /dev/null")
             try await sql(world.cloudData + "/metadata.db", "UPDATE items SET stamps = x'00' \(Self.item("f"))", in: world)
-            // What is done with it meanwhile waits.
+            // Local changes of them wait meanwhile.
             try await b.shell("mv f g; chmod 600 g")
             try await b.waitUntil("getfattr -n user.ubiquity.uploading-error g")
             for device in [b, a] {
@@ -92,7 +93,8 @@ extension DoctorTests {
         }
     }
 
-    /// Earlier versions that the cloud cannot read are not listed, and nobody can send them: they are told of.
+    /// Earlier versions that the cloud cannot read are not listed, and no device can send them: the doctor reports
+    /// them.
     @Test func earlierVersionsThatCannotBeReadAreFound() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -115,7 +117,7 @@ extension DoctorTests {
         }
     }
 
-    /// What only a creation tells cannot be sent again; what is here stays.
+    /// A field that only a creation carries cannot be sent again; the local value stays.
     @Test func aLinkThatTheCloudHasOtherwiseStays() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

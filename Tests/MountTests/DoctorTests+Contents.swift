@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// What the index knows of the contents that are here.
+/// The index's knowledge of the contents on this device.
 extension DoctorTests {
     @Test func whatContentsConsistOfComesFromTheCloud() async throws {
         try await World.run { world in
@@ -34,7 +34,7 @@ extension DoctorTests {
             #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
             #expect(try await examineUnmounted(a, "--check").found == [])
 
-            // All of it, in a mount.
+            // All of these tables, while mounted.
             try await sql(a.containerState + "/index.db", "DELETE FROM contents; DELETE FROM chunks", in: world)
             try await a.mount()
             try await a.waitUntilIdle()
@@ -44,7 +44,7 @@ extension DoctorTests {
         }
     }
 
-    /// Others must not read or change what only the mount gives out.
+    /// Other users must not read or change a backing file.
     @Test func contentsThatAreOthersAreTakenBack() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -67,7 +67,8 @@ extension DoctorTests {
         }
     }
 
-    /// What a link in their place leads to is somebody else's, and nothing is written there; nobody waits at a pipe.
+    /// The target of a link in their place belongs to somebody else, and nothing is written there; nobody waits at a
+    /// pipe.
     @Test(arguments: ["ln -s '%victim' '%path'", "mkfifo '%path'"])
     func whatIsNoFileInTheirPlaceIsSetAside(made: String) async throws {
         try await World.run { world in
@@ -109,7 +110,7 @@ extension DoctorTests {
         }
     }
 
-    /// Damage is found also where what the content consists of is gone with it.
+    /// Damage is found even if the list of the content's chunks is lost too.
     @Test func aDamagedContentOfWhichNothingIsKnownComesBack() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -128,7 +129,7 @@ extension DoctorTests {
         }
     }
 
-    /// One object, whether something is wrong or not.
+    /// The report is one object, with or without findings.
     @Test func reportInJSONHasOneShape() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -1,13 +1,13 @@
 import Testing
 import UbiquityControl
 
-/// Marks in the index that say the wrong thing: above all those that would keep an edit on one device.
+/// Wrong marks in the index: above all those that would keep an edit on one device.
 extension DoctorTests {
     private static func row(_ name: String) -> String {
         "WHERE key = (SELECT item FROM entries WHERE name = CAST('\(name)' AS BLOB))"
     }
 
-    /// Of rules whose texts are missing, and how far numbers have been given, the next mount finds out by itself.
+    /// The next mount itself finds missing texts of rules and wrong counters.
     private static func isSilent(_ damage: String) -> Bool {
         damage.contains("ignore/") || damage.contains("'numbers'")
     }
@@ -15,7 +15,7 @@ extension DoctorTests {
     private static let unknownID = "x'07070707070707070707070707070707'"
 
     @Test(arguments: [
-        // Kept on this device, says the mark: one with an edit, one without, one that is new, a folder, names of a file.
+        // The mark "excluded": on an edited file, an unedited one, a new one, a folder, and names of a file.
         "UPDATE items SET flags = flags | 4 \(row("edited"))",
         "UPDATE items SET flags = flags | 4, dirty = 0 \(row("edited"))",
         "UPDATE items SET flags = flags | 4 \(row("f"))",
@@ -25,16 +25,16 @@ extension DoctorTests {
         "UPDATE items SET flags = flags | 4 \(row("g"))",
         "UPDATE items SET flags = flags | 4 \(row("hard"))",
         "UPDATE items SET flags = flags | 4",
-        // Of an edit nothing says that it must go up.
+        // Nothing says that the edit must be uploaded.
         "UPDATE items SET dirty = 0 \(row("edited"))",
-        // Deleted elsewhere and needed here still, says this one.
+        // The mark "deleted elsewhere, and still needed here".
         "UPDATE items SET flags = flags | 32 \(row("f"))",
         "UPDATE items SET flags = flags | 32 \(row("edited"))",
         "UPDATE items SET flags = flags | 32 \(row("d"))",
-        // Not yet worth a version; and one that says nothing.
+        // The mark "not yet worth a version"; and a mark without a meaning.
         "UPDATE items SET flags = flags | 128 \(row("edited"))",
         "UPDATE items SET flags = flags | 1 << 20 \(row("f"))",
-        // What is kept local goes nowhere.
+        // Excluded items are not synced.
         "UPDATE items SET flags = flags & ~4 \(row("a.local"))",
         "UPDATE items SET flags = flags & ~4 \(row("build.local"))",
         "UPDATE items SET flags = flags & ~4 \(row("inner"))",
@@ -42,19 +42,19 @@ extension DoctorTests {
         "UPDATE items SET flags = flags & ~4 \(row("n.local~"))",
         "DELETE FROM entries WHERE name = CAST('d' AS BLOB)",
         "UPDATE items SET flags = flags & ~4",
-        // What the rules are is lost, or the file of them has lost its place for a moment.
+        // The rules are lost, or their file has lost its place for a moment.
         "DELETE FROM meta WHERE name LIKE 'ignore/%' ", "UPDATE items SET key = -1 \(row(".ubiquityignore"))",
-        // Numbers that are none, or cannot be.
+        // Invalid and impossible numbers.
         "UPDATE items SET ino = -1 \(row("f"))", "UPDATE items SET ino = 'text' \(row("d"))",
         "UPDATE items SET id = randomblob(16) WHERE key = 1", "UPDATE items SET dirty = x'0102' \(row("edited"))",
         "UPDATE items SET dirtyOrder = 1 << 62 \(row("new"))", "UPDATE items SET key = 1 << 62 \(row("f"))",
-        // Names that lead nowhere.
+        // Names without a target.
         "UPDATE items SET link = \(unknownID) \(row("hard"))", "UPDATE items SET link = NULL \(row("hard"))",
         "UPDATE items SET link = (SELECT id FROM items \(row("d"))) \(row("hard"))",
         "UPDATE items SET link = (SELECT id FROM items \(row("a.local"))) \(row("hard"))",
         "UPDATE items SET id = \(unknownID) \(row("g"))",
         "UPDATE items SET id = x'00' \(row("g")); UPDATE remote SET kind = 77 WHERE name = CAST('g' AS BLOB)",
-        // What one repair brings to light the next one puts right.
+        // Damage that only the repair of another one reveals.
         "UPDATE items SET version = 'text' \(row("f"))", "UPDATE items SET dirty = -1 \(row("f"))",
         "UPDATE items SET dirty = -1 \(row("new"))", "UPDATE items SET dirty = -1 \(row("d"))",
         "UPDATE items SET dirtyBase = -1 \(row("edited"))", "UPDATE meta SET value = -1 WHERE name = 'incarnation' ",
@@ -63,7 +63,7 @@ extension DoctorTests {
         "UPDATE items SET content = 7777 \(row("nd"))", "UPDATE items SET kind = 1 \(row("empty"))",
         "UPDATE meta SET value = 1 << 61 WHERE name = 'numbers' ",
         "UPDATE meta SET value = 1 << 60 WHERE name = 'revision' ",
-        // What leads to a link makes no folder of it.
+        // A link to a link does not make a folder of it.
         "UPDATE entries SET parent = (SELECT key FROM items \(row("link"))) WHERE name = CAST('d' AS BLOB)",
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
@@ -72,7 +72,7 @@ extension DoctorTests {
     ])
     func wrongMarksAreFound(damage: String) async throws { try await findWrongMarks(damage, isKilled: false) }
 
-    /// What a daemon that was killed left is no leftover then.
+    /// Leftovers of a killed daemon are no damage then.
     @Test(arguments: [
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
@@ -117,7 +117,7 @@ extension DoctorTests {
             try await b.waitUntilIdle()
             #expect(try await b.shell(list) == before)
             #expect(try await b.shell("find . -name '*.local*' | grep -c . || true") == "0")
-            // They are in sync from then on.
+            // From then on they are in sync.
             try await a.shell("echo again >> f; echo again >> edited; echo again > d/y; echo again >> hard")
             try await world.settle(a, b)
             #expect(try await b.shell("tail -qn1 f edited d/y g | sort | uniq -c | tr -s ' '") == " 4 again")

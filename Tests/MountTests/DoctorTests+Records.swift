@@ -1,13 +1,13 @@
 import Testing
 import UbiquityControl
 
-/// Single fields that are not what they were, and a cloud that has lost what it knew.
+/// Single wrong fields, and a cloud that has lost its data.
 extension DoctorTests {
     private static func key(_ name: String) -> String {
         "(SELECT item FROM entries WHERE name = CAST('\(name)' AS BLOB))"
     }
 
-    /// One row must not take a folder, or the doctor, with it.
+    /// One row must not make a folder, or the doctor, fail.
     @Test func fieldsThatCannotBeReadAreRepaired() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -29,7 +29,7 @@ extension DoctorTests {
                 "item-damaged f1", "record-damaged f2", "record-damaged f3", "content-unknown f4", "item-damaged f5",
             ]
             #expect(found.status == 1 && Set(found.found.map { "\($0.kind) \($0.subject)" }) == expected, "\(found)")
-            // Nothing but that one field is missing.
+            // Only that one field is missing.
             try await a.mount()
             #expect(try await a.shell("cat *; ls | wc -l; getfattr --only-values -n user.x f1")
                 == "text 1\ntext 2\ntext 3\ntext 4\ntext 5\n5\n1")
@@ -69,7 +69,7 @@ extension DoctorTests {
         }
     }
 
-    /// What the index knows of itself is gone.
+    /// The index's counters are gone.
     @Test func anIndexThatHasForgottenItsNumbersIsRepairedOnce() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -80,7 +80,7 @@ extension DoctorTests {
             #expect(try await examineUnmounted(a).status == 0)
             #expect(try await examineUnmounted(a, "--check").found == [])
             try await a.mount()
-            // None is given twice.
+            // No number is given twice.
             try await a.shell("for n in $(seq 40); do echo new $n > d/g$n; done")
             #expect(try await a.shell("cat d/f* | sort -n | tail -1; ls d | wc -l; cat d/g* | wc -l") == "30\n70\n40")
             try await world.settle(a)

@@ -2,9 +2,9 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// A state folder that a killed daemon left, and things in the place of its files.
+/// A state folder after a kill of its daemon, and wrong things in the place of its files.
 extension DoctorTests {
-    /// What a killed daemon was about to remove, or had just made, is no damage: the next mount removes it.
+    /// Files that a killed daemon was about to remove, or had just made, are no damage: the next mount removes them.
     @Test func afterAKillThereIsNothing() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -31,7 +31,7 @@ extension DoctorTests {
         }
     }
 
-    /// One that lost its item otherwise is told of also then.
+    /// A content that lost its item otherwise is reported even then.
     @Test func aContentThatLostItsItemIsKept() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -40,7 +40,7 @@ extension DoctorTests {
             try await a.unmount()
             try await a.mount()
             try await a.kill()
-            // The log goes with the connection that is closed last.
+            // The write-ahead log is removed with the last connection.
             try await sql(
                 a.containerState + "/index.db",
                 "DELETE FROM items WHERE key = (SELECT item FROM entries WHERE name = CAST('f' AS BLOB))", in: world)
@@ -54,7 +54,7 @@ extension DoctorTests {
         }
     }
 
-    /// To look does not use it up.
+    /// A check does not consume the finding.
     @Test func aLostJournalIsToldOfUntilItIsRepaired() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -79,7 +79,7 @@ extension DoctorTests {
         }
     }
 
-    /// A pipe would let nobody go on who opens it.
+    /// Opening a pipe would block for ever.
     @Test(arguments: [
         ("index.db", "mkfifo"), ("index.db", "mkdir"), ("index.db", "ln -s nowhere/at/all"),
         ("index.journal", "mkfifo"), ("index.journal", "mkdir"), ("index.journal", "ln -s nowhere/at/all"),
@@ -115,7 +115,7 @@ extension DoctorTests {
             let (chunk, _) = try await chunkFiles(a, "f", "f")
             let content = try await world.shell("find '\(a.containerState)/content' -type f -size 50005c")
             try await world.shell("rm '\(chunk)'; mkfifo '\(chunk)'")
-            // The cloud says that it has not got it, and hears of it again from who has.
+            // The cloud reports that it lacks the content, and gets it again from the device that has it.
             let read = try await b.attempt("timeout 20 cat f > /dev/null")
             #expect(read.status != 0 && read.status != 124, "\(read)")
             let found = try await examine(a)
@@ -139,7 +139,7 @@ extension DoctorTests {
         }
     }
 
-    /// Also if others have done something meanwhile: none of them notices.
+    /// Even if others have made changes meanwhile: none of them notices.
     @Test func aPlaceThatNoFeedHasConcernsNobodyElse() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -164,7 +164,7 @@ extension DoctorTests {
         }
     }
 
-    /// The tables themselves are not as the format has them.
+    /// The tables themselves differ from the format.
     @Test(arguments: [
         ("PRAGMA user_version = 5", "declares format 5"), ("PRAGMA user_version = 0", "declares format 0"),
         ("ALTER TABLE items ADD COLUMN more", "column more"), ("DROP INDEX itemsContent", "index itemsContent"),

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// Damage to what stands beside the tree: fields of items, versions, and what the cloud knows of them.
+/// Damage beside the tree: fields of items, versions, and the cloud's knowledge of them.
 extension DoctorTests {
     @Test func fieldsOfItemsFollowTheCloud() async throws {
         try await World.run { world in
@@ -26,7 +26,7 @@ extension DoctorTests {
             try await b.mount()
             try await b.waitUntilIdle()
             let found = try await examine(b, "--check").found
-            // The totals of the folder are not those of the changed items either.
+            // The totals of the folder differ from those of the changed items, too.
             let items = found.filter { $0.subject != "index.db" }
             #expect(items.allSatisfy { $0.kind == "item-differs" })
             #expect(Set(items.map(\.subject)) == ["f1", "f2", "f3", "f4", "f5", "f6"], "\(found)")
@@ -62,7 +62,7 @@ extension DoctorTests {
         }
     }
 
-    /// A program that began the file anew has still open what was.
+    /// A program that truncated the file still has the earlier content open.
     @Test func aVersionPutOverAnOpenFileIsWell() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -84,7 +84,7 @@ extension DoctorTests {
             try await a.shell("\(random("f")); \(random("g")); \(random("h"))")
             try await world.settle(a, b)
             let (g, h) = try await chunkFiles(a, "g", "h")
-            // The earlier version of g is nowhere else now, that of h is what another file has on this device.
+            // No other copy of g's earlier version exists now. Another file on this device has the content of h's.
             try await a.shell("mv h other; \(random("g")); echo newer > h")
             try await world.settle(a, b)
             try await world.meet(a, random("f"), b, random("f"))
@@ -112,7 +112,8 @@ extension DoctorTests {
             try await sql(
                 world.cloudData + "/metadata.db",
                 "DELETE FROM versions WHERE savedName IN (CAST('f' AS BLOB), CAST('e' AS BLOB))", in: world)
-            // All else goes on, also for who reads all of it for the first time, and an edit is as good as ever.
+            // Everything else continues, also for a device that reads the cloud for the first time, and edits work as
+            // before.
             let c = try await world.mounted("c")
             try await a.shell("echo other > g; echo newer > e; chmod 600 f")
             try await world.settle(a, b, c)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// `ubiquity doctor`: each kind of damage is planted, found, and repaired where there is another side to repair from.
+/// `ubiquity doctor`: each kind of damage is planted, found, and repaired if another copy exists.
 @Suite struct DoctorTests {
     func examine(_ device: Device, _ options: String...) async throws -> (status: Int32, found: [DoctorFinding]) {
         let outcome = try await device.ubiquity("doctor", "", options: ["--json"] + options)
@@ -18,12 +18,12 @@ import UbiquityControl
     }
 
     private static func findings(_ outcome: Command.Outcome) throws -> [DoctorFinding] {
-        // Else nothing would tell why the cloud was not asked, or nothing was found.
+        // Otherwise a failure would not show why the cloud was not asked, or why nothing was found.
         if outcome.status > 1 || outcome.status == 1 && outcome.out.isEmpty { Issue.record("\(outcome)") }
         return try ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8).findings
     }
 
-    /// Finds nothing now, however it is asked.
+    /// Expects that every kind of check finds nothing.
     func expectWell(_ device: Device, _ location: SourceLocation = #_sourceLocation) async throws {
         let (status, found) = try await examine(device, "--check")
         #expect(status == 0 && found.isEmpty, "\(found)", sourceLocation: location)
@@ -48,7 +48,7 @@ import UbiquityControl
             """, in: world)
     }
 
-    /// What was read of versions, and what was removed a moment before, is no lost content.
+    /// Versions that were read, and files that were just removed, are no lost contents.
     @Test func aDeviceThatWasUnmountedIsWell() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -79,7 +79,7 @@ import UbiquityControl
             try await expectWell(a)
             let missing = try await content(a, size: 30002), short = try await content(a, size: 400003)
             let damaged = try await content(a, size: 700001)
-            // In the middle of a page cache that nobody has open.
+            // Damages the middle of a page cache that nobody has open.
             try await Tools.python(
                 """
                 os.unlink('\(missing)')
@@ -98,7 +98,7 @@ import UbiquityControl
             try await a.waitUntil("test \"$(sha256sum *)\" = '\(sums)'")
             try await world.settle(a)
             try await expectWell(a)
-            // What was damaged was kept.
+            // The damaged bytes were kept.
             let aside = try await world.shell("grep -l 'this is not what' '\(a.containerState)'/set-aside/* | wc -l")
             #expect(aside == "1")
         }
@@ -119,10 +119,10 @@ import UbiquityControl
             let outcomes = Dictionary(uniqueKeysWithValues: found.found.map { ($0.kind, $0.outcome) })
             #expect(outcomes["content-size"] == .repaired && outcomes["content-missing"] == .unrepaired)
             #expect(try await a.shell("wc -c < new") == "40000")
-            // Only what stays without an item for a while: this one has just been made.
+            // Only contents without an item for a while are removed: this one is new.
             #expect(outcomes["content-unused"] == .repaired)
             #expect(try await world.shell("wc -c < '\(a.containerState)'/set-aside/content-77777") == "40000")
-            // Without a cloud that is all there is to say: it could not be asked.
+            // Without a cloud the report says only that the cloud could not be asked.
             try await a.ubiquity("online", "")
         }
     }
@@ -148,13 +148,14 @@ import UbiquityControl
             #expect(found.status == 1)
             #expect(Set(found.found.map { "\($0.kind) \($0.subject)" })
                 == ["chunk-damaged large", "chunk-missing lost", "chunk-damaged small"])
-            // A device that has no copy can do nothing.
+            // A device without a copy can do nothing.
             let there = try await examine(b)
             #expect(there.status == 1 && there.found.allSatisfy { $0.outcome == .unrepaired })
             let repaired = try await examine(a)
             #expect(repaired.status == 0 && repaired.found.count == 3)
             try await expectWell(a)
-            // Also for a cloud that begins anew: what was sent again is the only copy after an eviction.
+            // Also for a cloud that starts from nothing: the content that was sent again is the only copy after an
+            // eviction.
             try await world.killCloud()
             try await expectWell(a)
             for name in ["large", "lost", "small"] { try await b.shell("cmp \(name) '\(a.mountPoint)/\(name)'") }
@@ -207,7 +208,7 @@ import UbiquityControl
         }
     }
 
-    /// It would take no news of the item.
+    /// With such a record the device would ignore all news of the item.
     @Test func aRecordThatIsAheadOfTheCloudIsTakenAnew() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try await world.mounted("b")
@@ -263,7 +264,7 @@ import UbiquityControl
         }
     }
 
-    /// One row that cannot be read: doctor is what puts it right, and so must not end at it.
+    /// One unreadable row: the doctor repairs it, and so must not fail at it.
     @Test(arguments: [
         "UPDATE items SET id = x'00' WHERE key = \(key("f"))", "UPDATE items SET id = x'00' WHERE key = \(key("d"))",
         "UPDATE items SET kind = 77 WHERE key IN (\(key("f")), \(key("d")), \(key("l")))",
@@ -274,7 +275,7 @@ import UbiquityControl
         "UPDATE items SET id = x'00' WHERE key = \(key("f")); UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE remote SET parent = 7 WHERE name = CAST('x' AS BLOB)",
         "UPDATE items SET flags = 0 WHERE key = \(key("g"))",
-        // A mark of deletion is no deletion, and a text no name.
+        // A mark of deletion is no deletion, and a text is no name.
         "UPDATE items SET dirty = dirty | 64 WHERE key IN (\(key("f")), \(key("d")), \(key("new")))",
         "UPDATE items SET dirty = 1 << 40 WHERE key = \(key("f"))",
         "UPDATE entries SET name = 'new' WHERE name = CAST('new' AS BLOB)",
@@ -333,13 +334,13 @@ import UbiquityControl
             #expect(found.status == 0 && found.found.contains { $0.kind == "index-damaged" && $0.outcome == .repaired })
             try await a.mount()
             #expect(try await a.shell("cat d/f7 x; ls d | wc -l") == "7\nx\n300")
-            // What had not gone up is kept.
+            // Contents that were not uploaded are kept.
             let kept = "find '\(a.containerState)/set-aside' -type f -size 50005c | wc -l"
             #expect(try await world.shell(kept) == "1")
         }
     }
 
-    /// An index that is gone must not take the contents with it.
+    /// The contents must survive the loss of the index.
     @Test func contentsOfALostIndexAreSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -354,8 +355,8 @@ import UbiquityControl
         }
     }
 
-    /// The daemon was killed, and the journal, which alone had the last changes, is gone: nothing tells of these files
-    /// any more, but what they had is kept, and whoever mounts is told.
+    /// The daemon was killed, and the journal, which alone had the last changes, is gone. Nothing knows these files any
+    /// more. Their contents are kept, and the next mount reports them.
     @Test(arguments: ["rm '%'", "truncate -s 1000 '%'", "head -c 3000 /dev/urandom | dd of='%' conv=notrunc"])
     func contentsOfALostJournalAreSetAside(damage: String) async throws {
         try await World.run { world in
@@ -381,7 +382,7 @@ import UbiquityControl
         }
     }
 
-    /// Only the database is gone; the journal beside it stands for nothing any more.
+    /// Only the database is gone; the journal beside it has no use without it.
     @Test func aDatabaseThatIsGoneIsFound() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -395,7 +396,7 @@ import UbiquityControl
             let repaired = try await examineUnmounted(a)
             #expect(repaired.found.first?.kind == "index-damaged" && repaired.found.allSatisfy { $0.outcome == .repaired })
             #expect(try await examineUnmounted(a, "--check").found == [])
-            // Without the doctor between, too; whoever mounts is told where contents are.
+            // Also without the doctor in between: the mount reports where the contents are.
             try await a.mount()
             try await a.shell("cat d/x > y")
             try await world.settle(a)
@@ -409,7 +410,7 @@ import UbiquityControl
         }
     }
 
-    /// A content is repaired once, also if nothing can be downloaded just then.
+    /// A content is repaired once, even if nothing can be downloaded at that time.
     @Test func aContentOfAnotherSizeIsSetAsideOnce() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -430,7 +431,7 @@ import UbiquityControl
         }
     }
 
-    /// A file among the contents that is none.
+    /// A foreign file among the contents.
     @Test func straysAmongTheContentsAreSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -447,7 +448,7 @@ import UbiquityControl
         }
     }
 
-    /// In the place of a folder of contents: told once, and nothing of what it leads to is touched.
+    /// A link in the place of a folder of contents is reported once, and its target is not touched.
     @Test func aLinkAmongTheContentsIsSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -477,7 +478,7 @@ import UbiquityControl
             try await a.shell("echo settled > first; sync first; mkdir one two three")
             try await Tools.python(Self.damageJournal(of: a), in: world)
             let found = try await examine(a)
-            // Whoever reads much commits what is in it: then it is of no use any more, and its damage no damage.
+            // A large read commits the journal's changes: then the journal is unused, and its damage is no damage.
             #expect(found.found.allSatisfy { $0.kind == "journal-damaged" && $0.outcome == .repaired })
             try await a.killAndMount()
             #expect(try await a.shell("ls -d one two three first | wc -l") == "4")

@@ -16,7 +16,7 @@ import UbiquityControl
         try await World.run { world in
             let (a, b) = try await devices(world)
             let probe = try await LibraryProbe.start(b)
-            // What is not here yet is downloaded by being opened.
+            // Opening a placeholder downloads it.
             try await probe.perform("open f.txt")
             try await probe.waitUntilHeard("text base")
             try await probe.perform("type more")
@@ -38,7 +38,7 @@ import UbiquityControl
             try await probe.perform("type last")
             try await probe.perform("close")
             #expect(try await b.shell("tail -1 h.txt") == "last")
-            // A closed document takes part in nothing.
+            // A closed document takes no part in coordination.
             #expect(try await b.status().coordination?.clients.map(\.presenters) == [0])
             try await probe.perform("open h.txt")
             try await world.settle(b, a)
@@ -56,7 +56,7 @@ import UbiquityControl
             let probe = try await LibraryProbe.start(b)
             try await probe.perform("open f.txt")
             try await probe.perform("type unsaved")
-            // The remote update makes it save first, and so is a conflict and no loss.
+            // The remote update makes it save first, so the result is a conflict and not a loss.
             try await a.shell("echo from a > f.txt")
             try await world.eventually("it is in conflict: \(probe.heard)") {
                 probe.heard.contains { $0.hasPrefix("state inConflict") }
@@ -170,13 +170,13 @@ import UbiquityControl
         }
     }
 
-    /// `UBIQUITY_UPDATES=10000 swift test --filter wholeContents` makes as many.
+    /// `UBIQUITY_UPDATES=10000 swift test --filter wholeContents` makes that many updates.
     @Test("LK-19: a reader sees the whole old or the whole new content while another device rewrites it")
     func wholeContents() async throws {
         let updates = ProcessInfo.processInfo.environment["UBIQUITY_UPDATES"].flatMap(Int.init) ?? 200
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            // Several files, since one that changes again and again is slowed down.
+            // Several files, since the uploader delays a file that changes again and again.
             try await a.shell("for n in $(seq 0 39); do echo base > f$n; done")
             try await world.settle(a, b)
             let reader = try world.start(

@@ -4,7 +4,7 @@ import Ubiquity
 import UbiquityControl
 import UbiquityCore
 
-/// What other devices and other programs see of an edit, and when.
+/// An edit as other devices and other programs see it.
 @Suite struct EditTests {
     @Test("RT-08: while a program goes on writing nothing is in a hurry: not each write is a version")
     func writesGather() async throws {
@@ -24,7 +24,7 @@ import UbiquityCore
             #expect(try await b.shell("wc -c < f") == "205")
             let text = try await a.ubiquity("versions", "f", options: ["--json"]).text
             let report = try ControlCodec.decode(VersionsReport.self, from: text.utf8)
-            // The first content, the last, and some between where the machine stood still; not the 200.
+            // The first content, the last, and some between if the machine paused; not all 200.
             #expect((2..<20).contains(report.versions.count), "\(report.versions.count) versions")
         }
     }
@@ -42,7 +42,7 @@ import UbiquityCore
                 try await world.eventually("round \(round) is over: \(editor.heard)") {
                     editor.heard.filter { $0 == "reacquire" }.count == round
                 }
-                // Metadata comes first, in brackets of its own.
+                // Metadata comes first, between its own marks.
                 let heard = editor.heard
                 let last = heard.lastIndex { $0.hasPrefix("ask relinquish-to-writer") }
                 let asked = try #require(last, "\(heard)")
@@ -58,7 +58,7 @@ import UbiquityCore
         try await World.run { world in
             let a = try await world.mounted("a")
             let b = try world.device("b")
-            // Telling of the metadata takes longer than the download of the content.
+            // The notification about the metadata takes longer than the download of the content.
             try await b.mount(environment: ["UBIQUITY_FAULT": "presenters.tell:stall:1"])
             try await a.shell("echo base > f")
             try await world.settle(a, b)

@@ -1,14 +1,14 @@
 import Testing
 
-/// Ways in which programs save: each is one new version of the same item, and nothing else goes up.
+/// The ways in which programs save: each makes one new version of the same item, and uploads nothing else.
 @Suite struct EditorTests {
-    /// How a program changes `$f` so that a line "added" is its last.
+    /// The commands by which a program makes the line "added" the last of `$f`.
     struct Saving: Sendable, CustomTestStringConvertible {
         var name: String
         var script: String
         /// Files that the program leaves beside the document, which stay on this device.
         var left = ""
-        /// Several programs do it: what one of them makes may go up before the next one's turn.
+        /// Whether several programs do it: the work of one may be uploaded before the next one's.
         var isInSteps = false
         var testDescription: String { name }
 
@@ -89,7 +89,7 @@ import Testing
         try await world.settle(a, b)
         let item = try await a.attribute("item-id", of: file)
         let before = try await world.cloudCounts(of: item)
-        // The device that saves had a placeholder till now.
+        // Until now the saving device had a placeholder.
         try await b.shell("f='\(b.mountPoint)/\(file)'; o='\(world.folder)/output'; \(saving.script)")
         try await world.settle(b, a)
         let after = try await world.cloudCounts(of: item)
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    /// Between its automatic save and that of its user.
+    /// Between its automatic save and the user's save.
     @Test func whatEmacsSavesByItselfStaysHere() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -130,7 +130,7 @@ import Testing
                 #expect(try await b.shell("ls -A").split(separator: "\n").contains { $0 == name }, "\(name)")
             }
             #expect(try await b.attribute("is-excluded-from-sync", of: "#f.txt#") == "1")
-            // What is made after it goes up after it.
+            // Later changes are uploaded after it.
             try await b.shell("echo other > other")
             try await world.settle(b, a)
             #expect(try await world.cloudCounts() == [before[0] + 1, before[1] + 1])
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    /// It is told by the kernel, or not at all: it never looks by itself.
+    /// Emacs relies on the kernel's event: it never checks by itself.
     @Test func emacsShowsWhatAnotherDeviceHasSaved() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -164,7 +164,7 @@ import Testing
             try await world.eventually("it watches") { emacs.outputSoFar == "watches\n" }
             try await a.shell("echo second > f.txt")
             try await world.eventually("it shows it: \(emacs.outputSoFar)") { emacs.outputSoFar == "watches\nshown\n" }
-            // By a program that replaces it.
+            // By a program that replaces the file.
             try await a.shell("printf 'first\\nthird\\n' > f.new; mv f.new f.txt")
             let ended = try await emacs.finish(within: 30)
             #expect(ended.status == 0 && ended.out == "watches\nshown\nshown\n", "\(ended)")
@@ -194,7 +194,7 @@ import Testing
             try await a.shell("echo line > f.txt; setfattr -n user.k -v v f.txt")
             try await world.settle(a, b)
             let item = try await a.attribute("item-id", of: "f.txt")
-            // What is still on its way is no backup of this device's.
+            // Content that is still being downloaded is no backup made by this device.
             try await b.shell("cat f.txt")
             try await b.waitFor("downloading-status", "current", of: "f.txt")
             try await b.shell("perl -pi.bak -e 's/line/more/' f.txt")
@@ -234,7 +234,7 @@ import Testing
         }
     }
 
-    /// Both devices save while one is cut off, each by one program.
+    /// Both devices save while one is offline, each with one program.
     @Test(arguments: [vim[1], others[1]]) func aConflictThroughASave(_ saving: Saving) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -274,18 +274,18 @@ import Testing
             try await world.settle(a, b)
             #expect(try await b.shell("cd p; find . -type f | sort") == "./.ubiquityignore\n./early.log\n./keep.log")
             #expect(try await a.attribute("is-excluded-from-sync", of: "p/build/x") == "1")
-            // The other device has the rules by now, and what comes from elsewhere disturbs nothing.
+            // The other device has the rules by now, and remote changes do not disturb them.
             try await b.waitFor("downloading-status", "current", of: "p/.ubiquityignore")
             try await b.shell("mkdir p/build; echo b > p/build/x; echo b > p/a.log; echo more > p/new")
             try await world.settle(b, a)
             #expect(try await a.shell("cat p/build/x p/a.log p/new; ls p/build") == "x\nx\nmore\nx\ny.log")
             #expect(try await b.shell("cat p/build/x p/a.log; ls p/build") == "b\nb\nx")
-            // What is no longer ignored goes up.
+            // Files that are no longer ignored are uploaded.
             try await a.shell("rm -r p/build; echo '*.tmp' > p/.ubiquityignore; touch p/z.tmp")
             try await world.settle(a, b)
             let seen = try await b.shell("cat p/a.log; ls -A p")
             #expect(seen == "b\n.ubiquityignore\na.log\nbuild\nearly.log\nkeep.log\nnew")
-            // Saving it anew, in whatever way, ends nothing; nor does removing all elsewhere.
+            // Saving it anew, in whatever way, ends nothing; nor does a removal of everything on another device.
             try await a.shell(
                 """
                 mkdir s; echo '*.o' > s/.ubiquityignore; echo x > s/1.o; echo x > s/c
@@ -300,7 +300,7 @@ import Testing
             try await world.settle(b, a)
             #expect(try await a.shell("touch s/6.o; ls s; ls") == "1.o\n2.o\n3.o\n4.o\n5.o\n6.o\np\ns")
             #expect(try await b.shell("ls") == "p")
-            // Nothing need be made for that, and who waits for all to be up waits for it.
+            // No new file is necessary for that, and `wait --uploaded` includes these files.
             try await a.shell("mkdir q; echo '*.log' > q/.ubiquityignore; echo x > q/x.log; rm q/.ubiquityignore")
             try await a.wait("--uploaded")
             #expect(try await a.attribute("is-uploaded", of: "q/x.log") == "1")

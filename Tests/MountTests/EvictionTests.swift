@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Giving the space back, and what must not be given back.
+/// Eviction of contents, and its refusals.
 @Suite struct EvictionTests {
     @Test func everythingButTheContentStays() async throws {
         try await World.run { world in
@@ -25,7 +25,7 @@ import UbiquityControl
             #expect(try await a.shell(look) == before)
             try await a.shell("setfattr -n user.ubiquity.evict -v 1 f")
             #expect(try await world.shell("find '\(a.containerState)/content' -type f -size +0") == "", "the room is not given back")
-            // Evicting what is not here does no harm.
+            // Evicting a placeholder does no harm.
             #expect(try await a.ubiquity("evict", "f").status == 0)
             #expect(try await a.ubiquity("evict", "f").status == 0)
         }
@@ -102,7 +102,7 @@ import UbiquityControl
         }
     }
 
-    /// What has no room is not begun: it would come and go again and again.
+    /// A download without enough space does not begin: it would be evicted and downloaded again and again.
     @Test func pinningMoreThanFitsBringsWhatFits() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
@@ -113,14 +113,14 @@ import UbiquityControl
             try await a.shell("mkdir d; for n in $(seq 10); do head -c 20000000 /dev/urandom > d/$n; done; echo small > d/x")
             try await world.settle(a, b, within: 120)
             try await b.shell("cat first > /dev/null")
-            // For one that can never fit nothing is evicted, and nothing fetched.
+            // For a file that can never fit nothing is evicted, and nothing downloaded.
             let huge = try await b.received {
                 try await b.ubiquity("pin", "huge")
                 try await b.waitFor("downloading-error-code", "noSpace", of: "huge")
             }
             #expect(huge < 1_000_000)
             #expect(try await b.attribute("downloading-status", of: "first") == "current")
-            // Three fit: 140 MB without what is kept free, the index and the log.
+            // Three fit: 140 MB less the disk floor, the index and the log.
             let received = try await b.received {
                 try await b.ubiquity("pin", "d")
                 try await world.eventually("all that fits is here", within: 60) {
@@ -135,15 +135,15 @@ import UbiquityControl
                     let refused = states.filter { $0 == "not-downloadednoSpace" }.count
                     return refused < 9 && states.filter { $0 == "current" }.count == states.count - refused
                 }
-                // Some rounds of trying again.
+                // Time for several retries.
                 try await Task.sleep(for: .seconds(6))
             }
             #expect(received < 100_000_000)
             #expect(try await b.attribute("downloading-status", of: "d/x") == "current")
-            // When there is room the others come.
+            // When there is space, the others are downloaded.
             try await b.ubiquity("unpin", "huge")
             try await a.shell("rm d/1 d/2 d/3 d/4 d/5 d/6 d/7")
-            // The other device says that it lacks room until it has heard of that.
+            // The other device reports a lack of space until it has that change.
             try await world.settle(a, within: 60)
             try await world.eventually("the rest comes", within: 60) {
                 let states = try await b.shell(
@@ -154,7 +154,7 @@ import UbiquityControl
         }
     }
 
-    /// A disk that has no room but for what other contents take.
+    /// A disk whose only reclaimable space is that of other contents.
     private func onSmallDisk(_ world: World, _ floor: String, _ script: String) async throws -> (a: Device, b: Device) {
         let a = try await world.mounted("a"), b = try world.device("b")
         try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o mode=700,size=150m tmpfs '\(b.state)'")
@@ -165,7 +165,7 @@ import UbiquityControl
         return (a, b)
     }
 
-    /// Of films that were looked into there is something of each, and nothing whole.
+    /// Of films that were read in part, a part is here, and none is whole.
     @Test func whatCameInPartMakesRoom() async throws {
         try await World.run { world in
             let (a, b) = try await onSmallDisk(
@@ -173,7 +173,7 @@ import UbiquityControl
             for name in ["1", "2", "3"] { try await b.shell("head -c 30M \(name) > /dev/null") }
             let sum = try await a.shell("sha256sum film")
             #expect(try await b.shell("sha256sum film", within: 60) == sum)
-            // And for one that is asked for, which comes only if there is room for all of it.
+            // The same for a film that is downloaded as a whole, which needs space for all of it.
             try await b.ubiquity("evict", "film")
             for name in ["1", "2", "3"] { try await b.shell("head -c 30M \(name) > /dev/null") }
             try await b.ubiquity("download", "film")
@@ -181,7 +181,7 @@ import UbiquityControl
         }
     }
 
-    /// A player reads slower than the network brings: nobody waits at the moment in which the disk is full.
+    /// A player reads slower than the network delivers: no read waits when the disk becomes full.
     @Test func whatFollowsTheReaderMakesRoom() async throws {
         try await World.run { world in
             let (_, b) = try await onSmallDisk(
@@ -197,7 +197,7 @@ import UbiquityControl
         }
     }
 
-    /// Each has room made for what it reads, and none takes another's.
+    /// Each reader gets space for its reads, and none takes another's.
     @Test func manyReadersOnAFullDisk() async throws {
         try await World.run { world in
             let (a, b) = try await onSmallDisk(
@@ -211,7 +211,7 @@ import UbiquityControl
         }
     }
 
-    /// A small disk floor leaves less than programs need to make something new: that is made free as well.
+    /// A small disk floor leaves less than programs need for new files: that much is freed too.
     @Test func aSmallDiskFloorDoesNotEndInAFullDisk() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -220,7 +220,7 @@ import UbiquityControl
             try await a.mount(["--disk-floor", "4M"])
             try await a.shell("for n in 1 2 3 4 5 6 7; do head -c 10M /dev/urandom > $n; done")
             try await a.wait("--uploaded", within: 60)
-            // What is written next fills the disk, whether or not all of it goes.
+            // The next writes fill the disk, even if not all of them succeed.
             for round in 1...3 {
                 _ = try await a.attempt("head -c 60M /dev/urandom > big\(round)")
                 try await a.wait("--uploaded", within: 60)
@@ -233,7 +233,8 @@ import UbiquityControl
         }
     }
 
-    /// The kernel's pages are not the content: what is read again comes again, and who must not bring it is refused.
+    /// The kernel's pages do not replace the content: a later read downloads again, and a program that must not
+    /// download is refused.
     @Test func pagesDoNotOutliveTheContent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -252,7 +253,7 @@ import UbiquityControl
         }
     }
 
-    /// Who waits for what was evicted again is told, and does not wait for ever.
+    /// A waiting download of an evicted file ends with an error, and does not wait for ever.
     @Test func aDownloadEndsThoughItsFileIsEvictedAgain() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -272,7 +273,8 @@ import UbiquityControl
         }
     }
 
-    /// What a program has open keeps its content till it closes, and then the newer one comes: that was not evicted.
+    /// A program that has a file open keeps its content until the close. Then the newer content is downloaded: the file
+    /// was not evicted.
     @Test func aDownloadWaitsForANewerContent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -308,7 +310,7 @@ import UbiquityControl
         }
     }
 
-    /// The last use counts to the moment, not the first of some minutes.
+    /// The last use counts exactly, not the first one within some minutes.
     @Test func whatWasJustReadAgainStays() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b", "--cache-limit", "1M"))
@@ -338,7 +340,7 @@ import UbiquityControl
         }
     }
 
-    /// However long ago it was used, and though all that may go is not enough.
+    /// However long ago it was used, and even if all evictable contents are not enough.
     @Test func theLimitsSpareWhatIsInUse() async throws {
         try await World.run { world in
             let a = try await world.mounted("a", "--cache-limit", "1M")
@@ -363,7 +365,7 @@ import UbiquityControl
         }
     }
 
-    /// The kernel tells of a close, and the engine of a content that has come, a moment after a program goes on.
+    /// The kernel reports a close, and the engine a finished download, a moment after the program continues.
     @Test func whatWasJustReadIsHereAndMayGo() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

@@ -3,7 +3,7 @@ import UbiquityControl
 
 /// `FileVersion` of the library, as a program uses it.
 @Suite struct FileVersionTests {
-    /// Two devices and a conflict about `f`: "from b" is shown, "from a" lost.
+    /// Two devices and a conflict about `f`: "from b" wins, "from a" loses.
     private func inConflict(_ world: World) async throws -> (Device, Device) {
         let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
         try await a.shell("echo base > f")
@@ -28,7 +28,7 @@ import UbiquityControl
             ])
             try await probe.perform("restore f kept")
             #expect(try await a.shell("cat kept f") == "from a\nfrom b")
-            // What is put somewhere stays in conflict until somebody says that it is decided.
+            // A restored version stays in conflict until somebody resolves the conflict.
             #expect(try await probe.perform("versions f").contains { $0.hasPrefix("version conflict") })
             #expect(try await probe.perform("resolve f").first == "resolved true")
             try await world.settle(a, b)

@@ -6,13 +6,13 @@ import UbiquityControl
 @Suite(.enabled(if: getuid() == 0, "only root can act as two users")) struct ForeignUserTests {
     private static let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
-    /// Names both users.
+    /// Expects a message that names both users.
     private func expectRefusal(_ outcome: Command.Outcome, _ status: Int32) {
         #expect(outcome.status == status, "\(outcome)")
         #expect(outcome.err.contains("(65534)") && outcome.err.contains("root (0)"), "\(outcome)")
     }
 
-    /// A program of another user that listens at a path and writes down what it gets.
+    /// A program of another user that listens at a path and records its input.
     private func listener(_ path: String, in world: World) async throws -> Command {
         let script = """
             import os, socket, sys
@@ -31,7 +31,7 @@ import UbiquityControl
         try await world.shell("chmod 711 '\(world.folder)'; chown 65534 '\(folder)'")
         let command = try world.start(Self.other + ["/usr/bin/python3", "-c", script, path])
         try await world.eventually("it listens") { command.outputSoFar.contains("ready") }
-        // The owner of the file alone would say that it is root's.
+        // By the owner of the file alone it would belong to root.
         try await world.shell("chown 0 '\(folder)' '\(path)'")
         return command
     }
@@ -91,7 +91,7 @@ import UbiquityControl
         }
     }
 
-    /// The mode of the socket is not all that protects it.
+    /// The socket has more protection than its mode.
     @Test func daemonAndCloudRefuseProcessesOfAnotherUser() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

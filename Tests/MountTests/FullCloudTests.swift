@@ -12,7 +12,7 @@ import UbiquityControl
             try await a.shell("head -c 10000000 /dev/urandom > f")
             try await a.waitUntilIdle()
             try await a.shell("head -c 40000000 /dev/urandom > large; mkdir d; mv f d/g")
-            // What needs no room goes up beside it.
+            // A change that needs no space is uploaded meanwhile.
             try await a.waitFor("uploading-error-code", "noSpace", of: "large", within: 60)
             try await world.eventually("it is told") {
                 try await a.ubiquity("status").out.contains("the cloud's disk is full")
@@ -24,7 +24,7 @@ import UbiquityControl
         }
     }
 
-    /// The cloud has never heard of the file, and its attributes say why.
+    /// The cloud does not know the file, and its attributes say why.
     @Test func aNewFileThatDoesNotFitSaysSo() async throws {
         try await World.run { world in
             let cloud = try world.start(

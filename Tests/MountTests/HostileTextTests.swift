@@ -37,7 +37,7 @@ import Testing
                     Self.expectHarmless(outcome, mode, "\(command) \(options)")
                 }
             }
-            // Each answer was asked for, or the commands have not printed it.
+            // Each answer must have been requested, or the commands did not print it.
             let asked = try await world.shell("sort -u '\(world.folder)/asked'").split(separator: "\n").map(String.init)
             let routes = ["status", "items/status", "queries", "events", "wait", "items/download", "items/evict", "items/pin"]
                 + ["items/unpin", "versions", "versions/resolve", "versions/restore", "trash", "trash/restore"]
@@ -65,7 +65,7 @@ import Testing
         #expect(output.contains("hostile"), "\(command) prints no field: \(outcome)")
     }
 
-    /// Puts a program in the place of the daemon's socket, and of a cloud's in `hostile/`. Answers follow `openapi.json`.
+    /// Replaces the daemon's socket by a program, and a cloud's in `hostile/`. Answers follow `openapi.json`.
     private static func replaceDaemon(of device: Device, _ mode: Mode) async throws -> Command {
         let world = device.world, socket = device.containerState + "/control.sock"
         let schema = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

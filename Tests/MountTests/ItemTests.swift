@@ -5,7 +5,7 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// What a program asks of items, containers and who is signed in, on real mounts.
+/// A program's queries about items, containers and the account, on real mounts.
 @Suite struct ItemTests {
     private let files = UbiquityFileManager.default
 
@@ -25,7 +25,7 @@ import UbiquitySystem
             try await a.shell("echo text > f; mkdir x.nosync; echo l > x.nosync/l; ln -s f link; mkdir p.rtfd; echo t > p.rtfd/t")
             try await world.settle(a, b)
             let url = URL(filePath: "\(b.mountPoint)/f")
-            // So that nothing comes by itself: news, or an answer that there are none.
+            // So that nothing is downloaded automatically: no news, or an answer without news.
             try await b.ubiquity("offline", "")
             let before = try await b.status().bytesReceived
             var f = try values("f", in: b)
@@ -42,7 +42,7 @@ import UbiquitySystem
             #expect(try values("link", in: b).isUbiquitousItem == true)
             #expect(try await b.status().bytesReceived == before)
             try await b.ubiquity("online", "")
-            // Only what is asked for is told.
+            // Only the requested values are returned.
             let one = try await UbiquitousItem(at: url).resourceValues(forKeys: [.isUploaded])
             #expect(one.ubiquitousItemIsUploaded == true && one.isUbiquitousItem == nil)
             let kept = try values("x.nosync/l", in: a)
@@ -51,12 +51,12 @@ import UbiquitySystem
             #expect(outside.isUbiquitousItem == false && outside.ubiquitousItemIsUploaded == nil)
             #expect(await code { _ = try values("missing", in: b) } == .fileNoSuchFile)
             #expect(files.isUbiquitousItem(at: url) && !files.isUbiquitousItem(at: URL(filePath: "/missing")))
-            // Down, and away again.
+            // A download, and an eviction.
             try await files.startDownloadingUbiquitousItem(at: url)
             try await world.eventually("it is here") { try values("f", in: b).ubiquitousItemDownloadingStatus == .current }
             try await files.evictUbiquitousItem(at: url)
             #expect(try values("f", in: b).ubiquitousItemDownloadingStatus == .notDownloaded)
-            // Offline, the reason is told, and what has not gone up says so.
+            // Offline, the values have the reason, and a change that is not uploaded says so.
             try await b.ubiquity("offline", "")
             #expect(try await b.attempt("cat f").status != 0)
             f = try values("f", in: b)
@@ -99,7 +99,7 @@ import UbiquitySystem
             let found = try await b.shell(
                 "cd Documents; ls -A; cat f d/link/1; stat -c '%a %Y' f; getfattr --only-values -n user.note f")
             #expect(found == "d\nf\ntext\n1\n640 1577934245\nhi")
-            // Not twice, not over another, and not to where it would be none.
+            // Not twice, not over another item, and not to a place outside of containers.
             #expect(
                 await code { try await files.setUbiquitous(true, itemAt: cloud("Documents/f"), destinationURL: cloud("g")) }
                     == .fileWriteFileExists)
@@ -113,7 +113,7 @@ import UbiquitySystem
             #expect(
                 await code { try await files.setUbiquitous(false, itemAt: local("l"), destinationURL: local("m")) }
                     == .featureUnsupported)
-            // Out again, from a device where it is not.
+            // Out of the container again, from a device with a placeholder.
             try await b.shell("exec 3<Documents; true")
             try await b.ubiquity("evict", "Documents")
             #expect(try values("Documents/f", in: b).ubiquitousItemDownloadingStatus == .notDownloaded)
@@ -159,7 +159,7 @@ import UbiquitySystem
             #expect(await files.url(forUbiquityContainerIdentifier: name)?.path == a.mountPoint)
             #expect(try files.url(forUbiquityContainerOf: URL(filePath: a.mountPoint + "/x/y"))?.path == a.mountPoint)
             try await world.eventually("the account is told of") { told.withLock { $0 == [nil, token] } }
-            // The same when the mount comes back; another one for another device; none when the account is gone.
+            // The token is the same after a remount, different on another device, and nil without the account.
             #expect(try JSONDecoder().decode(UbiquityIdentityToken.self, from: JSONEncoder().encode(token)) == token)
             try await a.unmount()
             try await b.mount(["--container", name])
@@ -171,7 +171,7 @@ import UbiquitySystem
             try await world.eventually("it is told of again") { told.withLock { $0.last == token } }
             let deleted = try await world.ubiquity("account", "delete", "ann", "--data", data)
             try #require(deleted.status == 0, "\(deleted)")
-            // The next word with the cloud tells it.
+            // The next exchange with the cloud reports it.
             try await a.shell("echo text > f")
             try await world.eventually("nobody is signed in", within: 60) { files.ubiquityIdentityToken(ofContainer: name) == nil }
             try await world.eventually("that is told of") { told.withLock { $0.last == .some(nil) } }

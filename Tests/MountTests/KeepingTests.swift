@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// How much of what nobody sees any more a cloud keeps, as `serve` is told.
+/// The retention of invisible versions at a cloud, by the options of `serve`.
 @Suite struct KeepingTests {
     /// Starts the cloud that devices share with these options.
     private func serve(_ options: String..., in world: World) async throws -> Command {
@@ -26,7 +26,7 @@ import UbiquityControl
             }
             for device in [a, b] {
                 let kept = (4 - count..<4).map(String.init).joined(separator: "\n")
-                // Their names tell the order of those that were not made in one second.
+                // Their names give the order of those that were not made in one second.
                 let found = try await device.shell("cat .versions/f.txt/* 2> /dev/null | sort")
                 #expect(found == kept)
                 #expect(try await kinds(device, "g.txt").filter { $0 == .history }.count == count)
@@ -35,7 +35,7 @@ import UbiquityControl
         }
     }
 
-    /// Also for the cloud that a mount starts.
+    /// Also for the embedded cloud of a mount.
     @Test func theConfigurationCounts() async throws {
         try await World.run { world in
             try await world.shell(
@@ -50,7 +50,7 @@ import UbiquityControl
         }
     }
 
-    /// Then a cloud is told to keep nothing, and has forgotten all of it: not what is there, nor what is to be decided.
+    /// With a retention of zero the cloud forgets all of them, but neither existing items nor unresolved conflicts.
     @Test func soLongTheyAreKept() async throws {
         try await World.run { world in
             let first = try await serve("--keep", "1", in: world)

@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// What the kernel knows it does not ask the daemon again.
+/// Requests that the kernel answers from its caches without the daemon.
 @Suite struct KernelCacheTests {
-    /// Reads that the daemon has done: each request of the kernel is one unless it comes by io_uring, and little else
-    /// reads while all is quiet.
+    /// Reads of the daemon: each request of the kernel is one read unless it comes by io_uring, and an idle daemon
+    /// reads little else.
     private func reads(_ device: Device) throws -> Int {
         let process = try #require(device.processID)
         let text = try String(contentsOfFile: "/proc/\(process)/io", encoding: .utf8)
@@ -13,7 +13,7 @@ import Testing
     }
 
     private func requests(_ device: Device, _ program: String) async throws -> Int {
-        // Once to have all of it known.
+        // The first run fills the kernel's caches.
         try await device.python(program)
         let before = try reads(device)
         try await device.python(program)
@@ -27,25 +27,25 @@ import Testing
             try await a.shell("mkdir d; cd d; for n in $(seq 300); do echo $n > $n; done")
             try await world.settle(a)
             try await a.ubiquity("offline", "")
-            // What is asked each time is counted each time.
+            // Uncached requests count each time.
             #expect(try await requests(a, "for _ in range(1500): os.statvfs('d')") >= 1500)
-            // 1,500 questions; a few reads come from the timers, the status and what belongs to starting Python.
+            // 1,500 calls; a few reads come from the timers, the status and the start of Python.
             for first in [1, 301] {
                 let known = "all(os.path.exists(f'd/{n}') == (n < 301) for n in range(\(first), \(first + 300)))"
                 #expect(try await requests(a, "for _ in range(5): assert \(known)") < 300)
             }
-            // It asks each file for a label, unless the first answer is that there are none here.
+            // It asks for a label of each file, unless the first answer is that this file system has none.
             #expect(try await requests(a, "import subprocess\nsubprocess.run(['ls', '-l', 'd'], check=True)") < 150)
         }
     }
 
-    /// With the daemon stopped, whatever is asked of it would wait for ever.
+    /// With the daemon stopped, any request to it would wait for ever.
     @Test func aKnownTreeIsWalkedWithoutTheDaemon() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("for d in p q r/s; do mkdir -p $d; for n in $(seq 200); do echo $n > $d/$n; done; done")
             try await world.settle(a)
-            // Not `find`, which asks what kind of file system it is, nor `ls -l`, which asks once for a label.
+            // Not `find`, which asks for the kind of the file system, nor `ls -l`, which asks once for a label.
             let walk = """
                 for folder, folders, files in os.walk('.'):
                   for path in sorted(os.path.join(folder, name) for name in folders + files):
@@ -72,7 +72,7 @@ import Testing
             try await world.settle(a, b)
             let list = "ls -A d d/e"
             try await b.shell(list)
-            // A reader who has the folder open and begins again sees it too.
+            // A reader with the folder open sees it after a rewind.
             let reader = try b.start("""
                 exec /usr/bin/python3 -c "
                 import os, time
@@ -114,8 +114,8 @@ import Testing
         }
     }
 
-    /// Go's runtime makes every file that epoll takes non-blocking after its open, and waits for an edge after an EAGAIN.
-    /// No edge comes from a file.
+    /// Go's runtime makes every file that epoll accepts non-blocking after its open, and waits for an edge after an
+    /// EAGAIN. No edge comes from a file.
     @Test func whoBecomesNonBlockingLaterWaits() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    /// Neither at the open, for which the kernel might drop pages that are being waited for, nor at the read.
+    /// Neither at the open, where the kernel might drop pages with waiters, nor at the read.
     @Test func refusedReadWaitsForNoPage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -145,7 +145,7 @@ import Testing
             try await world.settle(a, b)
             try await world.shell("mkfifo '\(world.folder)/go'")
             let cloud = try #require(world.cloudProcess)
-            // One that reads on, and is waiting when the cloud does not answer any more.
+            // A reader that continues, and is waiting when the cloud stops answering.
             let reader = try b.start(
                 """
                 exec python3 -c '

@@ -1,6 +1,6 @@
 import Testing
 
-/// The library, as a program sees it: the example notes program and others beside it.
+/// The library in programs: the example notes program and others.
 @Suite struct LibraryTests {
     private var notes: String { World.program.split(separator: "/").dropLast().map { "/\($0)" }.joined() + "/notes" }
 
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// Both devices add to one package without knowing of each other; ':merge' takes in the lines of the one that lost.
+    /// Both devices add to one package concurrently; ':merge' adds the lines of the losing state.
     private func mergePackage(_ world: World, _ a: Device, _ b: Device) async throws {
         try await b.shell("cat trip.textbundle/*")
         try await world.meet(a, "echo 'by a' >> trip.textbundle/text.md", b, "echo 'by b' >> trip.textbundle/text.md")

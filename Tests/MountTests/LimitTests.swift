@@ -1,6 +1,6 @@
 import Testing
 
-/// Limits on the command line that cannot be kept.
+/// Impossible limits on the command line.
 @Suite struct LimitTests {
     @Test func impossibleLimitsAreRefusedAndTheMessageSaysWhatIsAllowed() async throws {
         try await World.run { world in

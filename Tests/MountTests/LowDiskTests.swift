@@ -8,7 +8,7 @@ import Testing
             try await a.shell(
                 "echo '*.o' > .ubiquityignore; echo small > small; head -c 300000 /dev/urandom | tee large > pinned")
             try await a.waitUntilIdle()
-            // As much as a floor may be: one byte less than the disk.
+            // The largest possible floor: one byte less than the disk.
             let size = try await world.shell("df -B1 --output=size '\(world.folder)' | tail -n 1 | tr -d ' '")
             let floor = try #require(Int64(size)) - 1
             let mounted = try await b.tryMount(["--disk-floor", "\(floor)"])

@@ -1,30 +1,30 @@
 import Testing
 
-/// A slip on one device does not empty the others.
+/// A deletion by mistake on one device does not empty the others.
 @Suite(.serialized) struct MassDeletionTests {
     private static let make = "mkdir -p d/e; for n in $(seq 80); do echo $n > d/$n; echo $n > d/e/$n; done; echo x > keep"
 
     @Test func manyDeletionsAreHeldAndUndone() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            // Another device made them: its own fresh files a device may delete without a question.
+            // Another device made them: a device may delete its own fresh files without a question.
             try await b.shell(Self.make)
             try await world.settle(a, b)
             let listing = try await b.shell("find . | sort")
-            // Offline, so that all are made before the first could go.
+            // Offline, so that all deletions are made before the first upload.
             try await a.ubiquity("offline", "")
             try await a.shell("rm -r d; echo goes > on")
             try await a.ubiquity("online", "")
             let waited = try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"])
             #expect(waited.status == 1)
             #expect(waited.err.contains("162 deletions are on hold"), "\(waited)")
-            // By their names, and not all of them.
+            // The message has their names, and not all of them.
             #expect(waited.err.contains("/80 (deleted)") || waited.err.contains("d/1 (deleted)"), "\(waited)")
             #expect(waited.err.split(separator: "\n").count < 30)
             #expect(try await a.ubiquity("status").out.contains("162 deletions"))
             let stayed = try await a.ubiquity("unmount", "", options: ["--wait-uploaded"])
             #expect(stayed.status == 1 && stayed.err.contains("162 deletions are on hold"), "\(stayed)")
-            // Everything else goes on.
+            // All other changes continue.
             try await b.waitUntil("test -e on")
             #expect(try await b.shell("find . | sort | grep -v on") == listing)
             let unmounted = try await a.unmount()

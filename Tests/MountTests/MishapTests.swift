@@ -29,7 +29,7 @@ import UbiquityControl
         }
     }
 
-    /// The backup knows of an edit that went up long ago, and not of the one that came after it.
+    /// The backup has an edit that was uploaded long ago, and not the later one.
     @Test func aStatePutBackFromABackupOverwritesNothing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -73,7 +73,7 @@ import UbiquityControl
         }
     }
 
-    /// Nobody would limit its time any more.
+    /// Without the daemon nothing would limit its time.
     @Test func aMergeCommandEndsWithTheDaemon() async throws {
         try await World.run { world in
             try await world.shell(
@@ -92,7 +92,7 @@ import UbiquityControl
             try await world.eventually("it runs") { try await world.shell("ls \"$HOME\"").contains("begun") }
             try await a.kill()
             try await world.eventually("all of it has ended") {
-                // What nobody waits for is a zombie.
+                // A process that nobody reaps is a zombie.
                 try await world.shell(
                     "for p in $(cat \"$HOME/begun\"); do grep -v -s '(sh) Z\\|(sleep) Z' /proc/$p/stat || :; done").isEmpty
             }
@@ -134,7 +134,7 @@ import UbiquityControl
             }
             #expect(try await b.attribute("is-uploaded", of: "f") == "1")
             let rest = try await b.received { try await b.shell("cmp f '\(a.mountPoint)/f'", within: 120) }
-            // What came before the kills is used.
+            // Parts downloaded before the kills are used.
             #expect(rest < 58_000_000)
             try await b.waitFor("downloading-status", "current", of: "f")
         }
@@ -158,7 +158,7 @@ import UbiquityControl
                 try await b.status().bytesReceived > 5_000_000 || !reader.isRunning
             }
             try await world.killCloud()
-            // The reader may be told that the cloud is away; it must not be given wrong bytes.
+            // The reader may get an error that the cloud is away; it must not get wrong bytes.
             let outcome = try await reader.finish(within: 120)
             let sum = try await a.shell("sha256sum < f")
             #expect(outcome.text == sum || !outcome.err.isEmpty)
@@ -168,7 +168,7 @@ import UbiquityControl
         }
     }
 
-    /// The device's state lies on a disk of its own.
+    /// Puts the device's state on a disk of its own.
     private func giveDisk(of size: String, to device: Device, _ world: World) async throws {
         try await world.shell("mkdir '\(device.state)'; mount -t tmpfs -o mode=700,size=\(size) tmpfs '\(device.state)'")
         world.noteMounted(device.state)
@@ -184,7 +184,7 @@ import UbiquityControl
         try await World.run { world in
             let a = try await world.mounted("a")
             let b = try world.device("b")
-            // The device leaves 32 MiB for what people write themselves.
+            // The device leaves 32 MiB for the user's own files.
             try await giveDisk(of: "64m", to: b, world)
             try await b.mount()
             try await a.shell("head -c 60000000 /dev/urandom > large; head -c 300000 /dev/urandom > small")
@@ -194,7 +194,7 @@ import UbiquityControl
             #expect(try await b.attribute("downloading-status", of: "large") == "not-downloaded")
             #expect(try await b.attribute("downloading-error", of: "large") != "")
             #expect(try await b.shell("stat -c '%s' large") == "60000000")
-            // What had come of it does not keep the disk full.
+            // The partial download does not keep the disk full.
             try await world.eventually("the room is given back") {
                 try await world.shell("find '\(b.containerState)/content' -type f -size +1024k") == ""
             }
@@ -205,7 +205,7 @@ import UbiquityControl
         }
     }
 
-    /// What programs go on making and changing on a full disk does not use up what is kept for making room.
+    /// Further writes on a full disk do not use the space that is reserved for freeing space.
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
     func changesOnAFullDiskLeaveRoomToMakeRoom() async throws {
         try await World.run { world in
@@ -243,14 +243,14 @@ import UbiquityControl
             #expect(try await a.attempt(filling, within: 120).err.contains("No space left on device"))
             try await change()
             try await a.shell("rm f1")
-            // Mounted anew, and filled anew.
+            // Mounted again, and filled again.
             try await a.kill()
             try await a.mount(["--disk-floor", "40M"])
             _ = try await a.attempt("for n in $(seq 40); do head -c 500000 /dev/urandom > h$n || exit 1; done", within: 120)
             try await change()
             try await a.kill()
             try await a.mount(["--disk-floor", "40M"])
-            // More than is kept for making room, all of which may have been taken.
+            // More than is reserved for freeing space, all of which may be used.
             try await a.shell("rm f2 f3 f4 f5")
             try await world.eventually("what is new is made again", within: 60) {
                 try await a.attempt("echo new > new").status == 0
@@ -264,7 +264,7 @@ import UbiquityControl
         }
     }
 
-    /// What is deleted frees its room though the index has none to say so in, and what has gone up is evicted.
+    /// A deletion frees its space even if the index has no space for the record, and uploaded contents are evicted.
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
     func aDiskThatIsFullOfOwnFilesHeals() async throws {
         try await World.run { world in
@@ -279,7 +279,7 @@ import UbiquityControl
                 defer { kill(cloud, SIGCONT) }
                 let filling = "for n in $(seq 40); do head -c 5000000 /dev/urandom > \(name)$n || exit 1; done"
                 #expect(try await a.attempt(filling, within: 120).err.contains("No space left on device"))
-                // Small things take what large ones leave.
+                // Small files use the space that large ones leave.
                 _ = try await a.attempt("for n in $(seq 3000); do head -c 4000 /dev/zero > s$n || exit 1; done", within: 120)
             }
             try await fill("f")
@@ -295,8 +295,8 @@ import UbiquityControl
             try await a.mount(["--disk-floor", "40M"])
             try await a.shell("rm g1 g2")
             try await world.settle(a, b, within: 120)
-            // All of it is more than the disk holds: what was read makes room, and who comes before that waits for it,
-            // though not for as long as a busy machine may take.
+            // All files together exceed the disk: contents that were read are evicted, and earlier requests wait for
+            // the space, though less long than a busy machine may take.
             try await world.eventually("both have the same", within: 120) {
                 try await b.attempt("diff -rq . '\(a.mountPoint)'", within: 120).status == 0
             }
@@ -305,7 +305,7 @@ import UbiquityControl
         }
     }
 
-    /// Full for the kernel, which writes past the daemon, as it does not where the state lies on a tmpfs.
+    /// The disk is full for the kernel, which writes without the daemon; it does not if the state is on a tmpfs.
     @Test(
         .enabled(
             if: getuid() == 0 && access("/dev/loop-control", F_OK) == 0, "a file system in a file takes root and loop devices"))
@@ -320,7 +320,7 @@ import UbiquityControl
             world.noteMounted(a.state)
             try await a.mount()
             try #require(try await a.status().passthrough == KernelFeatureStatus(isActive: true))
-            // So that nothing goes up, and then makes room.
+            // So that nothing is uploaded, and then frees space.
             try await a.ubiquity("offline", "")
             try await a.shell("echo first > own")
             let full = "No space left on device"
@@ -329,7 +329,7 @@ import UbiquityControl
             try await a.shell("yes 0123456789abcde | head -c $(stat -c %s f) | cmp - f")
             let allocating = try await a.attempt("fallocate -l 1G g")
             #expect(allocating.status != 0 && allocating.err.contains(full), "\(allocating)")
-            // Some room, for a write that does not all fit.
+            // Some space, for a write that fits only in part.
             try await a.python(
                 """
                 os.truncate('f', os.stat('f').st_size - 3_050_000)
@@ -369,7 +369,7 @@ import UbiquityControl
             #expect(try await b.attribute("downloading-status", of: "bad") == "not-downloaded")
             try await b.shell("cmp good '\(a.mountPoint)/good'; cat tiny")
             #expect(try await a.shell("wc -c < bad") == "900000")
-            // Its author saves it anew: that heals it.
+            // Its author saves it again: that repairs it.
             try await a.shell("head -c 900000 /dev/urandom > bad")
             try await world.settle(a, b)
             try await b.shell("cmp bad '\(a.mountPoint)/bad'")
@@ -377,7 +377,7 @@ import UbiquityControl
         }
     }
 
-    /// It is no deleted file.
+    /// It does not look like a deleted file.
     @Test func aFileOfWhichTheCloudHasLostAPartIsDamaged() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -418,8 +418,8 @@ import UbiquityControl
             """, in: device.world)
     }
 
-    /// Kills daemons and the cloud at random moments while files are made, changed, renamed and removed; what a
-    /// program was told is done must be there afterwards, on all devices.
+    /// Kills daemons and the cloud at random moments while files are made, changed, renamed and removed. Every
+    /// acknowledged change must be there afterwards, on all devices.
     @Test(arguments: [1, 2]) func killsAtRandomMoments(_ seed: UInt64) async throws {
         try await World.run { world in
             var random = seed &* 0x9E37_79B9_7F4A_7C15
@@ -450,7 +450,7 @@ import UbiquityControl
         }
     }
 
-    /// Works until the mount dies, and writes down what it is about to do and what has been acknowledged.
+    /// Works until the mount dies, and logs its intentions and the acknowledged operations.
     private static let worker = """
         import os, sys, random
         os.chdir(sys.argv[1])

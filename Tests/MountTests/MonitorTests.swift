@@ -2,11 +2,11 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// What `ubiquity monitor` shows.
+/// The output of `ubiquity monitor`.
 @Suite struct MonitorTests {
     private static func events(_ monitor: Command) throws -> [ControlEvent] {
         var lines = monitor.outputSoFar.split(separator: "\n", omittingEmptySubsequences: false)
-        // A line that is just being written is not whole.
+        // The last line may still be incomplete.
         lines.removeLast()
         return try lines.map { try ControlCodec.decode(ControlEvent.self, from: $0.utf8) }
     }

@@ -9,7 +9,7 @@ import UbiquityControl
             try await world.blockCloud()
             let start = ContinuousClock.now
             let a = try await world.mounted("a")
-            // Well under a second on an idle machine; the limit only tells waiting for a network from not waiting.
+            // Well under a second on an idle machine; the limit only shows that the mount did not wait for a network.
             #expect(ContinuousClock.now - start < .seconds(5))
             try await a.shell("mkdir d; echo text > d/f; cat d/f; ls -l; mv d e")
             let status = try await a.status()
@@ -28,7 +28,7 @@ import UbiquityControl
         }
     }
 
-    /// Its socket takes connections, and nothing comes back.
+    /// Its socket accepts connections, and sends no answer.
     @Test func mountIsUsableWhileTheCloudDoesNotAnswer() async throws {
         try await World.run { world in
             let b = try await world.mounted("b")
@@ -38,7 +38,7 @@ import UbiquityControl
             defer { kill(cloud, SIGCONT) }
             let start = ContinuousClock.now
             let a = try await world.mounted("a")
-            // The limit only tells waiting for the cloud from not waiting.
+            // The limit only shows that the mount did not wait for the cloud.
             #expect(ContinuousClock.now - start < .seconds(5))
             #expect(try await a.shell("mkdir d; echo text > d/f; mv d e; cat e/f; ls") == "text\ne")
             let status = try await a.status()
@@ -109,7 +109,7 @@ import UbiquityControl
         }
     }
 
-    /// As they stand in a table of mounts, or are shown of one.
+    /// Options as in a mount table, or as listed for a mount.
     @Test func optionsOfMountTablesAreTaken() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -119,7 +119,7 @@ import UbiquityControl
         }
     }
 
-    /// With so few it could serve nothing, and would only end later.
+    /// With so few the daemon could serve nothing, and would only fail later.
     @Test func tooFewOpenFilesAreRefused() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -176,9 +176,10 @@ import UbiquityControl
             let process = try #require(a.processID)
             try await a.ubiquity("offline", "")
             try await a.shell("mkdir d; echo text > d/f")
-            // One that has begun ends a while after its own limit.
+            // A command that has begun ends a while after its own limit.
             let wait = try world.start([World.program, "wait", "--uploaded", "--timeout", "2", a.mountPoint])
-            // It is connected to the daemon at two looks: the question before it, whether the daemon answers, is over.
+            // The command is connected to the daemon at two checks: its first request, whether the daemon answers, is
+            // over.
             let connected = "awk '$6 == \"03\" && $8 ~ /control.sock$/ && index($8, \"\(a.state)\") { print $7 }' /proc/net/unix"
             var last = ""
             try await world.eventually("it waits") {
@@ -192,7 +193,7 @@ import UbiquityControl
             let commands = [
                 ["status"], ["status", item], ["evict", item], ["versions", item], ["offline", mount], ["unmount", mount],
             ]
-            // At the same time: each gives up by itself, and that takes a while.
+            // In parallel: each times out by itself, and that takes a while.
             try await withThrowingTaskGroup { group in
                 for command in commands {
                     group.addTask { (command, try await world.attempt(["timeout", "60", World.program] + command)) }
@@ -214,7 +215,7 @@ import UbiquityControl
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo acknowledged > d/f")
             try await a.kill()
-            // The kernel takes a moment to clear the process away; what comes meanwhile is cancelled.
+            // The kernel needs a moment to remove the process; calls meanwhile are cancelled.
             try await world.eventually("the connection has ended") {
                 try await world.attempt(["ls", a.mountPoint]).err.contains("Transport endpoint is not connected")
             }
@@ -224,13 +225,13 @@ import UbiquityControl
             try await a.waitUntilIdle()
             try await a.kill()
             let outcome = try await world.ubiquity("unmount", "--wait-uploaded", a.mountPoint)
-            // Whether all was up, nobody knows.
+            // Whether everything was uploaded is unknown.
             #expect(outcome.status == 1 && outcome.err.contains("died"), "\(outcome)")
             #expect(!a.isMounted)
         }
     }
 
-    /// Panels and prompts ask it again and again, also in the very moment in which it ends.
+    /// Panels and prompts ask it again and again, also at the moment of its end.
     @Test func clientsThatComeWhileItEndsDoNotCrashIt() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -310,7 +311,7 @@ import UbiquityControl
         }
     }
 
-    /// The kernel takes seconds for a mount of which it knows a million files, and the daemon is at its end before.
+    /// The kernel takes seconds for a mount with a million known files, and the daemon ends before.
     @Test func anUnmountThatTakesLongIsReported() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -349,7 +350,7 @@ import UbiquityControl
         }
     }
 
-    /// The command is no user of what it unmounts, wherever it was started and whatever it was given.
+    /// The command is no user of the mount that it unmounts, whatever its working folder and descriptors.
     @Test func unmountDoesNotMeetItself() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -362,7 +363,7 @@ import UbiquityControl
         }
     }
 
-    /// Neither has a descriptor by which it could be seen, nor stands in it.
+    /// Neither has a visible descriptor, nor its working folder there.
     @Test func unmountNamesWhoHasAFileMappedOrRunsOne() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -395,8 +396,8 @@ import UbiquityControl
         }
     }
 
-    /// Programs that go on while the daemon dies and comes back get errors, and what they are told is done is done in
-    /// the container and not in the folder beneath.
+    /// Programs that continue through the daemon's death and restart get errors. Every acknowledged operation is in the
+    /// container and not in the folder beneath.
     @Test func nothingFallsBeneathAMountThatIsMadeAnew() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -426,7 +427,7 @@ import UbiquityControl
         }
     }
 
-    /// Another container may be mounted by then where it was.
+    /// By then another container may be mounted at the old place.
     @Test func aMountThatWasMovedIsUnmountedWhereItIs() async throws {
         try await World.run { world in
             let program = World.program
@@ -443,7 +444,7 @@ import UbiquityControl
         }
     }
 
-    /// The daemon must reach what it needs past its own mount.
+    /// The daemon must reach its own files without going through its mount.
     @Test func whatTheDaemonNeedsDoesNotLeadThroughTheMount() async throws {
         try await World.run { world in
             let program = World.program

@@ -1,8 +1,8 @@
 import Testing
 
-/// LibreOffice itself, without a window.
+/// Saves by LibreOffice itself, without a window.
 @Suite struct OfficeTests {
-    /// Opens a document, adds a word, saves it where it is and ends; tells what lies beside it while it is open.
+    /// Opens a document, adds a word, saves it in place and exits; prints the files beside the open document.
     private static let saving = """
         import os, sys, time, uno
         from com.sun.star.beans import PropertyValue
@@ -29,7 +29,7 @@ import Testing
 
     private func office(_ arguments: String) -> String { "timeout 300 soffice --headless --norestore \(arguments)" }
 
-    /// - Returns: what lay beside the document while it was open.
+    /// - Returns: the files beside the open document.
     private func save(_ path: String, adding word: String, on device: Device) async throws -> String {
         let pipe = "ubiquity-\(device.world.folder.split(separator: "/").last ?? "")-\(device.name)"
         try await device.world.shell("cat > '\(device.world.folder)/saving.py' <<'END'\n\(Self.saving)\nEND")
@@ -42,7 +42,7 @@ import Testing
             """, within: 350)
     }
 
-    /// Makes a document of a text; one that is there is replaced.
+    /// Converts a text to a document; replaces an existing one.
     private func convert(_ text: String, to name: String, in folder: String, on device: Device) async throws {
         try await device.shell(
             """
@@ -66,7 +66,7 @@ import Testing
             let item = try await a.attribute("item-id", of: "Documents/f.odt")
             let before = try await world.cloudCounts()
 
-            // A placeholder till now.
+            // Until now a placeholder.
             let beside = try await save("Documents/f.odt", adding: "second", on: b)
             #expect(beside == ".~lock.f.odt# f.odt")
             try await world.settle(b, a)

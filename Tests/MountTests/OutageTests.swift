@@ -3,31 +3,31 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Times in which a cloud is away, or the device itself is.
+/// Times without the cloud, or with a suspended device.
 @Suite struct OutageTests {
-    /// How the cloud is away.
+    /// The kinds of an outage.
     enum Absence: CaseIterable {
-        /// Whoever asks it is told so at once.
+        /// Connections are refused at once.
         case gone
-        /// It takes connections and does not answer.
+        /// It accepts connections and does not answer.
         case silent
 
-        /// What a program that reads is told.
+        /// The error of a program that reads.
         var text: String { self == .gone ? "Network is unreachable" : "Connection timed out" }
-        /// What the file's attribute says of it.
+        /// The file's attribute about it.
         var reason: String { self == .gone ? "cloud" : "did not answer in time" }
     }
 
-    /// What a process has used so far.
+    /// The resources that a process has used so far.
     private struct Use {
-        /// Of the processor, its children included that have ended, in seconds.
+        /// Processor time in seconds, with exited children.
         var seconds: Double
-        /// Memory that is in use, in MiB.
+        /// Memory in use, in MiB.
         var memory: Double
 
         init(of process: pid_t) throws {
             let text = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
-            // After the name, which may have spaces in it, the third field of proc(5).
+            // After the name, which may contain spaces, the third field of proc(5).
             let fields = text[text.index(after: try #require(text.lastIndex(of: ")")))...].split(separator: " ")
             let ticks = fields[11...14].compactMap { Double($0) }.reduce(0, +)
             seconds = ticks / Double(sysconf(Int32(_SC_CLK_TCK)))
@@ -35,11 +35,11 @@ import UbiquityControl
         }
     }
 
-    /// Seconds for which it is looked at.
+    /// Length of the outage in seconds.
     private static let outage = 15
 
-    /// Waits until a process hardly uses the processor. On a busy machine the daemon still reads what was written when
-    /// all of it is known to wait.
+    /// Waits until a process hardly uses the processor. On a busy machine the daemon still processes events when every
+    /// change is already known as pending.
     private func waitUntilAtRest(_ process: pid_t, _ world: World) async throws {
         var last = try Use(of: process), quietLooks = 0
         try await world.eventually("it is at rest", within: 60) {
@@ -62,7 +62,7 @@ import UbiquityControl
             case .silent: kill(cloud, SIGSTOP)
             }
             defer { if absence == .silent { kill(cloud, SIGCONT) } }
-            // It takes as long as the network may, 15 s, to tell a reader of silence.
+            // A silent cloud is an error for readers only after the network's limit, 15 s.
             let reader = try b.start("exec cat large")
             try await a.shell(
                 """
@@ -76,7 +76,7 @@ import UbiquityControl
             let daemon = try #require(a.processID)
             try await waitUntilAtRest(daemon, world)
             let before = try Use(of: daemon)
-            // There is nothing to wait for but the time.
+            // Only the time matters here.
             try await Task.sleep(for: .seconds(Self.outage))
             let after = try Use(of: daemon)
             #expect(a.processID == daemon)
@@ -103,7 +103,7 @@ import UbiquityControl
         }
     }
 
-    /// Who waits for a copy of what is not here holds up nobody else.
+    /// A program that waits for a copy of a placeholder blocks no other program.
     @Test func nobodyWaitsForACopyButItsProgram() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -138,7 +138,7 @@ import UbiquityControl
         }
     }
 
-    /// Stops a process when some MB have come into a folder.
+    /// Stops a process after some MB have been written into a folder.
     private static let stopper = """
         import os, signal, sys, time
         def blocks(path):
@@ -154,10 +154,10 @@ import UbiquityControl
         os.kill(int(sys.argv[2]), signal.SIGSTOP)
         """
 
-    /// Has `f` read, and stops the daemon in the middle of its download.
+    /// Starts a read of `f`, and stops the daemon in the middle of its download.
     private func readerOfWhatStands(_ device: Device, _ daemon: pid_t) async throws -> Command {
         let content = device.containerState + "/content"
-        // On a busy machine it may all be here before the next look.
+        // On a busy machine the download may be complete before the next check.
         for _ in 0..<20 {
             let stopper = try device.world.start(["/usr/bin/python3", "-c", Self.stopper, content, "\(daemon)"])
             try await device.world.eventually("it looks") { stopper.outputSoFar == "looking\n" }
@@ -173,7 +173,7 @@ import UbiquityControl
         throw Command.Failure(description: "its download was over each time")
     }
 
-    /// As when a laptop is closed and opened again; meanwhile the cloud may have become another process.
+    /// Like a laptop that is closed and opened again; meanwhile the cloud may run in another process.
     @Test(arguments: [false, true]) func aDownloadGoesOnAfterASuspension(cloudRestarts: Bool) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -190,7 +190,7 @@ import UbiquityControl
                     world.cloudProcess != nil && world.cloudProcess != cloud
                 }
             } else {
-                // There is nothing to wait for but the time.
+                // Only the time matters here.
                 try await Task.sleep(for: .seconds(5))
             }
             #expect(reader.isRunning)
@@ -205,7 +205,8 @@ import UbiquityControl
         }
     }
 
-    /// Removed or moved while the cloud runs: what stands there then is another cloud, which gets all that is here.
+    /// Its folder is removed or moved while the cloud runs: a new cloud starts there, and gets everything from this
+    /// device.
     @Test func aCloudWhoseFolderWasRemovedIsLeft() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -228,7 +229,7 @@ import UbiquityControl
         }
     }
 
-    /// The kept connections are dead, and nobody says so: what is saved then goes over a new one within seconds.
+    /// The open connections are dead without a notice: a later save is uploaded over a new one within seconds.
     @Test(.enabled(if: getuid() == 0, "a network of one's own takes root"))
     func aSaveGoesUpThoughTheAddressHasChanged() async throws {
         try await World.run { world in

@@ -3,7 +3,7 @@ import UbiquityControl
 
 /// Folders that are one document, on two devices.
 @Suite struct PackageTests {
-    /// How the package looks on a device: a letter for each member that has one, all the same in a whole state.
+    /// The package's state on a device: a letter for each member that has one, all the same in a whole state.
     private static let letters = "cat *.pages/* 2>/dev/null | fold -w1 | sort -u | tr -d '\\n'"
 
     @Test func aPackageIsSeenInOneState() async throws {
@@ -17,7 +17,7 @@ import UbiquityControl
             #expect(try await b.shell("ls d.pages | wc -l; \(Self.letters)") == "12\nx")
             #expect(try await b.attribute("is-package", of: "d.pages") == "1")
             #expect(try await b.attribute("downloading-status", of: "d.pages") == "current")
-            // Reads all the time while the other device saves.
+            // Reads continuously during the other device's saves.
             let (seenFile, end) = ("\(world.folder)/seen", "\(world.folder)/end")
             let watching = try b.start("until [ -e '\(end)' ]; do \(Self.letters); echo; done > '\(seenFile)'")
             func isSeen(_ letters: String) async throws -> Bool {
@@ -54,7 +54,7 @@ import UbiquityControl
         }
     }
 
-    /// Beside the standard ones; and what the same file ignores stays where it is made.
+    /// In addition to the standard extensions; files that the same configuration ignores stay on their device.
     @Test func aConfiguredExtensionIsAPackage() async throws {
         try await World.run { world in
             try await world.shell(
@@ -75,7 +75,7 @@ import UbiquityControl
         }
     }
 
-    /// As a whole it is here when all of it is, and at the cloud when all of it is.
+    /// A package is downloaded when all its members are, and uploaded when all its members are.
     @Test func itsStateIsThatOfAllItsMembers() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -97,7 +97,7 @@ import UbiquityControl
             try await b.waitFor("downloading-status", "current", of: "d.rtfd")
             try await expect(b, "d.rtfd", here.merging(up) { $1 })
 
-            // A member of it, in place.
+            // One of its members, in place.
             try await a.ubiquity("offline", "")
             try await a.shell("printf changed | dd of=d.rtfd/images/one conv=notrunc status=none")
             for (path, isUp) in [("d.rtfd", "0"), ("d.rtfd/images/one", "0"), ("d.rtfd/text", "1")] {
@@ -114,7 +114,7 @@ import UbiquityControl
 
     private static let versions = ".versions/d.rtfd"
 
-    /// Both change other members of one package offline, `b` later; `b` reaches the cloud first.
+    /// Both change other members of one package offline, `b` later; `b` uploads first.
     private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
         try await world.meet(
             a, "echo 'a \(text)' > d.rtfd/text; rm -f d.rtfd/ofB; echo a > d.rtfd/images/ofA",
@@ -134,8 +134,8 @@ import UbiquityControl
         }
     }
 
-    /// A decision waits 10 s for a writer, and 10 s for an upload. On a busy machine both may take longer: then it is
-    /// asked for again.
+    /// A resolution waits 10 s for a writer, and 10 s for an upload. On a busy machine both may take longer: then the
+    /// test retries.
     private func resolve(_ path: String, keeping choice: String, _ device: Device) async throws {
         try await device.world.eventually("the conflict is resolved", within: 120) {
             let outcome = try await device.ubiquity("resolve", path, options: ["--keep", choice])
@@ -183,7 +183,7 @@ import UbiquityControl
 
             try await conflict(world, a, b, "3")
             let name = try await a.shell("ls \(Self.versions)")
-            // Who writes in it is waited for.
+            // The resolution waits for a writer in the package.
             let writer = try a.start("exec 3<> d.rtfd/text; echo open; exec sleep 2")
             try await world.eventually("it has it open") { writer.outputSoFar == "open\n" }
             try await resolve("d.rtfd", keeping: name, a)
@@ -194,7 +194,7 @@ import UbiquityControl
             }
 
             try await conflict(world, a, b, "4")
-            // As `mv` into a folder does: each member is tried with a rename first.
+            // Like `mv` into a folder, which first tries to rename each member.
             try await b.shell("mv -T \(Self.versions)/* moved.rtfd")
             try await world.settle(b, a)
             try await expectResolved(a, b)
@@ -205,7 +205,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await expectResolved(a, b)
 
-            // Also when it is a plain folder by then.
+            // Also if it is a plain folder by then.
             try await conflict(world, a, b, "6")
             try await a.shell("mv d.rtfd plain")
             #expect(try await a.ubiquity("versions", "plain").text.contains("laptop"))
@@ -216,7 +216,7 @@ import UbiquityControl
         }
     }
 
-    /// A close may come long after the last write: of a program that keeps the file open, or on a busy machine.
+    /// A close may come long after the last write: from a program that keeps the file open, or on a busy machine.
     @Test func whoWroteLaterStandsAndNotWhoClosedLater() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
@@ -314,7 +314,7 @@ import UbiquityControl
             }
             try await expectResolved(a, b)
             #expect(try await world.ubiquity("restore", path, "ffffffff").status == 1)
-            // Without the network nothing is half put back; what is resolved can be restored.
+            // Without the network nothing is restored in part; a resolved state can be restored.
             try await b.ubiquity("offline", "")
             let failed = try await world.ubiquity("restore", b.mountPoint + "/d.rtfd", lost)
             #expect(failed.status != 0, "\(failed)")
@@ -329,7 +329,7 @@ import UbiquityControl
                         == "a 2\nb 1\nd.rtfd: images text d.rtfd/images: ofA one")
             }
 
-            // A file that came into conflict by itself and lies in a package now is decided about with that.
+            // A file with a conflict of its own that moved into a package is resolved with the package.
             for (text, resolve) in [("3", "ubiquity"), ("4", "setfattr")] {
                 try await a.shell("echo \(text) > f")
                 try await world.settle(a, b)
@@ -346,7 +346,7 @@ import UbiquityControl
                 for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "d.rtfd") == "0") }
                 try await a.shell("rm d.rtfd/f")
             }
-            // What lies in a folder that is no package any more is decided about by itself.
+            // A file in a folder that is no package any more is resolved by itself.
             try await conflict(world, a, b, "5")
             try await a.shell("mv d.rtfd d; echo 5 > d/f")
             try await world.settle(a, b)

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Files that the kernel serves past the daemon, and what must be the same when it does not.
+/// Files with passthrough, and the behavior that must be the same without it.
 @Suite struct PassthroughTests {
     static let environments: [[String: String]] = [[:], ["UBIQUITY_PASSTHROUGH": "off"]]
 
@@ -22,8 +22,8 @@ import UbiquityControl
         }
     }
 
-    /// What runs a program as a user without rights, in a tree of mounts where he may open the device as people may who
-    /// have a machine of their own.
+    /// A command that runs a program as an unprivileged user, in its own mount namespace where that user may open the
+    /// device, like the owner of a machine.
     private func nobody(_ world: World) async throws -> [String] {
         let holder = try world.start(
             ["unshare", "--mount", "sh", "-ec",
@@ -37,7 +37,7 @@ import UbiquityControl
             "--clear-groups", "--inh-caps=-all", "--"]
     }
 
-    /// Mounts by fusermount3, as people do on their own machines; the tests run as root, others are the user themselves.
+    /// Mounts by fusermount3, like users on their own machines. The tests run as root; these mounts run as the user.
     @Test func withoutTheRightFilesAreServedByTheDaemon() async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
@@ -82,7 +82,7 @@ import UbiquityControl
             #expect(read == "text\nv\n\(sum)\n\(user.isEmpty ? getuid() : 65534)")
             _ = try await run(b, "echo more >> e/f; printf x | dd of=large bs=1 seek=2000000 conv=notrunc status=none")
             try await settle()
-            // By a second daemon too, what the first had in the page cache.
+            // A second daemon serves the bytes that the first one had in the page cache.
             let now = "sha256sum < large; cat e/f"
             #expect(try await run(a, now) == (try await run(b, now)))
             #expect(try await run(a, "cat e/f; tail -c +2000001 large | head -c 1") == "text\nmore\nx")
@@ -93,7 +93,7 @@ import UbiquityControl
         }
     }
 
-    /// What programs do with open files; on a second device each file is a placeholder when it is opened first.
+    /// Operations on open files; on a second device each file is a placeholder at its first open.
     @Test(arguments: environments) func openFilesBehaveAsOnADisk(_ environment: [String: String]) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
@@ -108,7 +108,7 @@ import UbiquityControl
         }
     }
 
-    /// Each step leaves its file for the next device to go on with.
+    /// Each step leaves its file for the next device.
     private static let program = """
         import fcntl, mmap, subprocess
         def put(name, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
@@ -194,7 +194,7 @@ import UbiquityControl
             let storing = try world.start(
                 ["/usr/bin/python3", "-c", "import os\nos.chdir('\(a.mountPoint)')\n\(program)"])
             try await world.eventually("it has stored") { storing.outputSoFar == "stored\n" }
-            // What is mapped is in use: it is neither evicted nor replaced.
+            // A mapped file is in use: it is neither evicted nor replaced.
             let outcome = try await a.ubiquity("evict", "f")
             #expect(outcome.status == 1)
             try await a.shell("touch go")
@@ -223,7 +223,7 @@ import UbiquityControl
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo start > f; echo start > g")
             try await world.settle(a, b)
-            // It goes on in the dead mount: to the kernel the backing file is all it needs.
+            // The program continues in the dead mount: the kernel needs only the backing file.
             let go = "\(world.folder)/go"
             let writer = try a.start(
                 "exec 3>> f; echo before >&3; echo ready; until test -e \(go)1; do sleep 0.05; done; echo dead >&3;"
@@ -242,7 +242,7 @@ import UbiquityControl
         }
     }
 
-    /// It has no descriptor any more, only what it maps.
+    /// It has only mappings, and no descriptor.
     @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
     func aMappingThatOutlivesTheDaemonIsFound() async throws {
         try await World.run { world in
@@ -269,7 +269,7 @@ import UbiquityControl
             try await world.eventually("it goes on") { storing.outputSoFar == "0\n1\n" }
             try await a.mount()
             #expect(try await a.shell(stored) == "firstagain")
-            // Before it goes on: what comes then is not what the mount has found.
+            // Before the program continues: its later writes are not those that the mount found at its start.
             try await b.waitUntil("test \"$(\(stored))\" = firstagain", within: 60)
             try await world.shell("touch \(go)2")
             #expect(try await storing.finish().status == 0)

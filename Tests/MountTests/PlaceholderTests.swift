@@ -2,9 +2,9 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// Items whose content is not here.
+/// Items without their content on the device.
 @Suite struct PlaceholderTests {
-    /// Bytes of messages that may come while no content does: the feed, heartbeats.
+    /// Limit for the bytes of messages while no content is downloaded: the feed, heartbeats.
     private static let messages: Int64 = 60_000
 
     @Test func looksLikeTheFileAndTakesNoSpace() async throws {
@@ -18,7 +18,7 @@ import UbiquityControl
             #expect(try await b.shell("stat -c '%s %b' empty") == "0 0")
             #expect(try await b.shell("du -sk . | cut -f1").count == 1)
             #expect(try await world.shell("find '\(b.containerState)/content' -type f -size +0") == "")
-            // As all data: programs that copy sparsely must not take it for a hole.
+            // The whole file counts as data: programs that copy sparsely must not see a hole.
             try await b.python(
                 """
                 fd = os.open('f', os.O_RDONLY | os.O_NONBLOCK)
@@ -28,7 +28,8 @@ import UbiquityControl
         }
     }
 
-    /// Thumbnailers, indexers and backups, and what they start, get an error and no download; a person's grep downloads.
+    /// Thumbnailers, indexers and backups, and their child processes, get an error and no download; a user's grep
+    /// downloads.
     @Test func programsWithoutAPersonDownloadNothing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -36,7 +37,7 @@ import UbiquityControl
             try await world.settle(a, b)
             let folder = world.folder
             try await world.shell("cp /bin/cat '\(folder)/tumblerd'; cp /bin/sh '\(folder)/tracker-miner-fs-3'")
-            // What its interpreter is found by says nothing of the script's name.
+            // The search for its interpreter does not change the script's name.
             try await world.shell(
                 """
                 printf '#!/usr/bin/env python3\\nimport sys\\nprint(open(sys.argv[1]).read())\\n' > '\(folder)/duplicity'
@@ -61,12 +62,12 @@ import UbiquityControl
             #expect(try await b.attribute("downloading-status", of: "d/x") == "not-downloaded")
             #expect(try await b.shell("'\(World.program)' run --no-materialize -- stat -c %s d/x") == "7")
             #expect(try await b.shell("sh -c 'grep -r needle d # as borg'") == "d/x:needle")
-            // What is here is a file like any other.
+            // A downloaded file is like any other.
             #expect(try await b.shell("'\(folder)/tumblerd' d/x; '\(World.program)' run --no-materialize -- cat d/x") == "needle\nneedle")
         }
     }
 
-    /// It is answered at once also where somebody has claimed the file, for whom others wait.
+    /// The answer comes at once, even if another program has claimed the file.
     @Test func thePersonsListCounts() async throws {
         try await World.run { world in
             let folder = world.folder
@@ -94,8 +95,7 @@ import UbiquityControl
         }
     }
 
-    /// What a command is run with is what it would have without: no signal is blocked or ignored, and those that are
-    /// meant for it reach it.
+    /// A command gets the same signals as without the wrapper: none is blocked or ignored, and all reach it.
     @Test(arguments: ["run --no-materialize", "coordinate read d/x"]) func commandsGetTheirSignals(how: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -151,7 +151,8 @@ import UbiquityControl
     @Test func aReadGetsOnlyWhatCoversIt() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            // While it is open the rest comes too: some time passes until the close, most of it on a busy machine.
+            // While the file is open, the remaining content is downloaded too: the close takes some time, and longer on
+            // a busy machine.
             try await a.shell("head -c 120000000 /dev/urandom > f")
             try await world.settle(a, b, within: 120)
             let wanted = try await a.shell("tail -c 1000 f | sha256sum")
@@ -269,7 +270,7 @@ import UbiquityControl
         }
     }
 
-    /// To another file system mv(1) copies, and then removes what it has copied.
+    /// To another file system mv(1) copies, and then removes the original.
     @Test func movingOutBringsTheContent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -344,7 +345,7 @@ import UbiquityControl
         }
     }
 
-    /// Of a file of many chunks their list is asked for at the open, which may take as long as the network does.
+    /// For a file of many chunks the open requests their list, which may take as long as the network does.
     @Test func anOpenThatWaitsForTheCloudIsInterrupted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -382,7 +383,7 @@ import UbiquityControl
                 let watcher = try await Watcher.start(a)
                 kill(cloud, SIGSTOP)
                 let (large, small) = (try b.start("exec cat \(names.large)"), try b.start("exec cat \(names.small)"))
-                // The one waits for the list of its chunks, the other for its content.
+                // One waits for the list of its chunks, the other for its content.
                 try await world.eventually("it opens") { (try? large.isOpening(names.large)) ?? true }
                 try await world.eventually("it downloads") {
                     try await b.attribute("is-downloading", of: names.small) == "1" || !small.isRunning
@@ -405,7 +406,7 @@ import UbiquityControl
         }
     }
 
-    /// Of a file whose download has begun the open waits for nothing, and each read does.
+    /// For a file with a running download the open does not wait, and each read does.
     @Test func whoReadsIsInterrupted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -421,10 +422,10 @@ import UbiquityControl
                 ("dd if=f iflag=direct bs=4096 skip=14000 count=1", SIGINT),
             ] {
                 var command = try b.start("exec \(program)")
-                // Who reads what is here is not seen there so often in succession.
+                // A program that reads local content is not seen in that call so often in succession.
                 var looks = 0
                 try await world.eventually("it waits: \(program)") {
-                    // It came just when the wait of the program before it was over for the network's own limit.
+                    // The network's limit may end the call: the program before it had waited for the same download.
                     if !command.isRunning { command = try b.start("exec \(program)") }
                     looks = command.isUsing("f") ? looks + 1 : 0
                     return looks == 5
@@ -441,7 +442,7 @@ import UbiquityControl
         }
     }
 
-    /// A program that handles the signal waits for a small file in its open, where it is told.
+    /// A program that handles the signal waits for a small file in its open, and gets the interrupt there.
     @Test func whoHandlesTheSignalIsInterruptedAlsoAtASmallFile() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -467,7 +468,7 @@ import UbiquityControl
         }
     }
 
-    /// It has nothing open yet, and stands elsewhere: only the mount knows of it.
+    /// It has nothing open yet, and its working folder is elsewhere: only the mount knows it.
     @Test func unmountNamesWhoWaitsInAnOpen() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -487,13 +488,14 @@ import UbiquityControl
         }
     }
 
-    /// The kernel does not tell of a signal that came while the request was still on its way to a queue.
+    /// The kernel does not report a signal that came while the request was still on its way to a queue.
     @Test func anOpenIsInterruptedAlsoBeforeItArrives() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f")
             try await world.settle(a, b)
-            // By the device it is told, and what has not been taken from there goes by itself.
+            // Only with io_uring: over the device the kernel reports the signal, and cancels a request that the daemon
+            // has not read.
             guard try await b.status().rings?.isActive == true else { return }
             try await b.shell("mkfifo '\(world.folder)/go'; stat f")
             let (cloud, daemon) = (try #require(world.cloudProcess), try #require(b.processID))
@@ -506,7 +508,7 @@ import UbiquityControl
                 try await world.shell("echo > '\(world.folder)/go'")
                 try await world.eventually("it opens") { try cat.isOpening("f") }
                 cat.signal(signal)
-                // It sleeps on, and cannot be woken by another one.
+                // The program sleeps on, and another signal cannot wake it.
                 try await world.eventually("it has the signal") {
                     try String(contentsOfFile: "/proc/\(cat.processID)/stat", encoding: .utf8).contains(") D ")
                 }
@@ -520,7 +522,7 @@ import UbiquityControl
         }
     }
 
-    /// As on a local disk, where an open is never interrupted; but here it can be ended.
+    /// A signal that the program ignores or handles harmlessly interrupts no open, as on a local disk; a fatal one does.
     @Test func aHarmlessSignalEndsNoOpen() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

@@ -2,9 +2,9 @@ import Glibc
 import Testing
 import UbiquityControl
 
-// What lets others act as a file's owner.
+// Set-user-id and set-group-id bits, which let others act as a file's owner.
 extension PosixTests {
-    /// What writes to a file takes its rights away, whichever call it is.
+    /// A write to a file clears these bits, whichever call makes it.
     @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
     func everyWriteTakesTheFilesRightsAway(_ options: [String]) async throws {
         try await World.run { world in
@@ -23,7 +23,7 @@ extension PosixTests {
         }
     }
 
-    /// What copying tools do: the rights are given to a file that is open and was written before.
+    /// The order of copying tools: they set the bits on an open file after its last write.
     @Test(arguments: [[], ["--no-passthrough"]]) func rightsGivenAfterTheLastWriteStay(_ options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b", "--trust-suid")
@@ -56,7 +56,7 @@ extension PosixTests {
         }
     }
 
-    /// At once, by who may not keep them alone, and by a change of the owner to nobody else.
+    /// At once, after a write by a user without the right to keep them, and after a chown to the same owner.
     @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
     func rightsOfAnOpenFileGoAsOnADisk(_ options: [String]) async throws {
         try await World.run { world in

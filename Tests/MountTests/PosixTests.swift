@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// What POSIX says of files, as programs see it in a mount. The suites of `scripts/conformance` go further.
+/// POSIX behaviour of files, as programs see it in a mount. The suites of `scripts/conformance` go further.
 @Suite struct PosixTests {
     @Test func hardLinksAreOneFileOnEveryDevice() async throws {
         try await World.run { world in
@@ -18,7 +18,7 @@ import UbiquityControl
             try await b.shell("cat f; echo two >> h; rm f")
             try await world.settle(b, a)
             #expect(try await a.shell("cat d/g; stat -c %h h; ls") == "one\ntwo\n2\nd\nh")
-            // Both take another name away, without knowing of each other.
+            // Both remove another name, without knowing of each other.
             try await a.ubiquity("offline", "")
             try await a.shell("mv d/g d/i")
             try await b.shell("ln h j")
@@ -140,7 +140,7 @@ import UbiquityControl
         }
     }
 
-    /// Also of a file that somebody looks at while it is being closed.
+    /// Also for a file that another program examines during its close.
     @Test func aChangeShowsInTheTimes() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -226,7 +226,7 @@ import UbiquityControl
             for device in [a, b] { #expect(try await device.shell("getfattr --only-values -n user.mine d/named") == "kept") }
             let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
             try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
-            // Nor of one whose daemon dies.
+            // Nor a file whose daemon dies.
             let holding = "exec python3 -c 'import os, signal; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
                 + " os.write(f, bytes(100_000)); print(\"open\", flush=True); signal.pause()'"
             let holder = try a.start(holding)
@@ -239,7 +239,7 @@ import UbiquityControl
             try await holder.finish()
             try await a.mount(options)
             #expect(try await world.shell(contents) == "0")
-            // Nor of one that is open when the mount ends.
+            // Nor a file that is open when the mount ends.
             let last = try a.start(holding)
             try await world.eventually("it is open") { last.outputSoFar == "open\n" }
             try await a.unmount("--lazy")
@@ -251,7 +251,7 @@ import UbiquityControl
         }
     }
 
-    /// Namespaces and rights as ext4 has them.
+    /// Attribute namespaces and permissions as on ext4.
     @Test(.enabled(if: getuid() == 0, "another user takes root")) func attributesOfOtherNamespaces() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -354,7 +354,7 @@ import UbiquityControl
         room(7 * mega)
         """
 
-    /// As natively, whatever that is: the kernel's own answers beside the mount are what is expected.
+    /// The reference is the kernel's own answer beside the mount.
     @Test(.enabled(if: getuid() == 0, "another user takes root")) func rightsOfOthers() async throws {
         try await World.run { world in
             let a = try world.device("a"), native = world.folder + "/native"
@@ -432,7 +432,7 @@ import UbiquityControl
         look('f')
         """
 
-    /// Bytes, as df(1) tells them.
+    /// Bytes, as df(1) prints them.
     private func room(_ device: Device) async throws -> (size: Int, used: Int) {
         let told = try await device.world.shell("df -B1 --output=size,used '\(device.mountPoint)'").split(separator: "\n")
         let numbers = try #require(told.last).split(separator: " ").compactMap { Int($0) }
@@ -440,7 +440,7 @@ import UbiquityControl
         return (numbers[0], numbers[1])
     }
 
-    /// As the cloud told it last, also where it has not answered since the mount.
+    /// The cloud's last figures, even if it has not answered since the mount.
     @Test func dfShowsTheAccount() async throws {
         try await World.run { world in
             try await world.shell("cd \"$HOME\"; mkdir -p .config/ubiquity; echo 'quota = 100M' > .config/ubiquity/config")
@@ -465,7 +465,7 @@ import UbiquityControl
         }
     }
 
-    /// As a program does that is replaced while it runs, and starts itself anew.
+    /// Like a program that is replaced while it runs, and starts itself again.
     @Test(arguments: [[], ["--no-passthrough"]]) func replacedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -484,7 +484,7 @@ import UbiquityControl
         }
     }
 
-    /// It has its attributes from before, and is a file of its own.
+    /// It has its earlier attributes, and is a file of its own.
     @Test func aLinkedBackupOfAReplacedFileHasAttributesOfItsOwn() async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -506,7 +506,7 @@ import UbiquityControl
         }
     }
 
-    /// Also where its time was set without opening it.
+    /// Also if its time was set without opening it.
     @Test(arguments: [[], ["--no-passthrough"]]) func openingChangesNoTimes(options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")
@@ -527,7 +527,7 @@ import UbiquityControl
         }
     }
 
-    /// Through /proc they lead to the inode, with every right that a name would give.
+    /// Links in /proc lead to the inode, with every right that a name would give.
     @Test(arguments: [[], ["--no-passthrough"]]) func removedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityControl
 
-/// What presenters hear of, through the library.
+/// Notifications of presenters, through the library.
 @Suite struct PresenterTests {
     private func devices(_ world: World) async throws -> (Device, Device) {
         let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -16,21 +16,21 @@ import UbiquityControl
             let (a, b) = try await devices(world)
             let probe = try await LibraryProbe.start(a)
             for path in ["f", "folder"] { try await probe.perform("watch \(path)") }
-            // Metadata is a change as much as content: what it was, the disk tells.
+            // Metadata is a change like content: the disk shows which one.
             try await b.shell("chmod 600 f")
             try await probe.waitUntilHeard("changed")
             try await world.settle(b, a)
             let before = probe.count("changed")
             try await b.shell("echo more >> f")
             try await probe.waitUntilHeard("changed", times: before + 1)
-            // A new file is told as one that has changed.
+            // A new file is announced like a changed one.
             try await b.shell("echo new > folder/deep/new")
             try await probe.waitUntilHeard("subitem changed new")
             try await b.shell("mv folder/deep/new folder/renamed")
             try await probe.waitUntilHeard("subitem moved new renamed")
             try await a.shell("mv folder/renamed folder/local")
             try await probe.waitUntilHeard("subitem moved renamed local")
-            // One who finds a file gone hears of it all the same; and to its user it is gone at once.
+            // A presenter that finds its file gone is still notified; and for its user the file is gone at once.
             let python = "f = open('folder/g'); os.unlink('folder/g'); assert not os.path.exists('folder/g'); assert f.read()"
             try await a.python(python)
             try await probe.waitUntilHeard("accommodate deletion of g")
@@ -40,7 +40,7 @@ import UbiquityControl
             try await b.shell("rm f")
             try await a.waitUntil("! test -e f")
             try await probe.waitUntilHeard("accommodate deletion")
-            // It is asked once, and not of another's deletion.
+            // The presenter is asked once, and not about another device's deletion.
             #expect(probe.count("accommodate deletion") == 1)
             #expect(try #require(probe.heard.firstIndex(of: "accommodate deletion")) >= told, "\(probe.heard)")
         }
@@ -97,7 +97,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await far.waitUntilHeard("subitem changed mark")
             #expect(far.count("changed") == changes)
-            // A version that is no conflict is told as such.
+            // A version that is no conflict is announced as one.
             let gained = far.count("gained false named")
             try await a.shell("echo later > f")
             try await far.waitUntilHeard("changed", times: changes + 1)
@@ -134,7 +134,7 @@ import UbiquityControl
         }
     }
 
-    /// Who comes later knows what the device knew.
+    /// A presenter that registers later gets the device's state.
     @Test func theEndOfAConflictIsToldToWhoCameAfterItsBeginning() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -159,7 +159,7 @@ import UbiquityControl
                 try await probe.waitUntilHeard("gained false named")
                 try await probe.waitUntilHeard("subitem gained false f")
             }
-            // Rights are no version.
+            // A change of permissions makes no version.
             try await a.shell("chmod 600 f")
             try await world.settle(a, b)
             try await a.shell("echo mark > mark")

@@ -1,6 +1,6 @@
 import Testing
 
-/// Programs that people use, in a mount.
+/// Popular programs in a mount.
 @Suite struct ProgramTests {
     @Test func vimSavesOneNewVersionOfTheSameItem() async throws {
         try await World.run { world in
@@ -53,7 +53,7 @@ import Testing
 
     @Test func gitWorksInAMount() async throws {
         try await World.run { world in
-            // Packing a new repository deletes more than half of all files there are.
+            // Packing a new repository deletes more than half of all files.
             let a = try world.device("a")
             try await a.mount(["--allow-mass-delete"])
             let b = try await world.mounted("b")

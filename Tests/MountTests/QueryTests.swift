@@ -26,14 +26,14 @@ import UbiquityCore
                 touch -d 2020-01-02T03:04:05Z Documents/a.txt
                 """)
             try await world.settle(a, b)
-            // So that nothing comes by itself: news, or an answer that there are none.
+            // So that nothing is downloaded automatically: no news, or an answer without news.
             try await b.ubiquity("offline", "")
             let before = try await b.status().bytesReceived
             let documents = ["Documents/a.txt", "Documents/p.rtfd", "Documents/sub", "Documents/sub/big"]
             #expect(try await paths(b, "--scope", "documents") == documents)
             #expect(try await paths(b, "--scope", "data") == ["data", "data/d"])
             #expect(try await paths(b) == documents + ["data", "data/d"])
-            // Nothing is wholly here, so no folder is.
+            // No file is wholly local, so no folder is.
             #expect(try await paths(b, "--scope", "local") == [])
             #expect(
                 try await paths(a, "--scope", "local")
@@ -54,7 +54,7 @@ import UbiquityCore
             #expect(record.item.itemID == attributes["item-id"] && record.item.versionID == attributes["version-id"])
             #expect(record.item.isUploaded && attributes["is-uploaded"] == "1")
             #expect(record.item.size == 3 && record.modifiedAt == 1_577_934_245 && record.name == "a.txt")
-            // A folder, or one file, is listed by its path; nonsense is wrong usage.
+            // A folder, or one file, is listed by its path; an invalid query is wrong usage.
             #expect(try await b.ubiquity("list", "Documents/sub").out.contains("Documents/sub/big"))
             #expect(try await b.ubiquity("list", "Documents/a.txt").out.split(separator: "\n").count == 1)
             #expect(try await b.ubiquity("list", "missing").status == 1)
@@ -81,7 +81,7 @@ import UbiquityCore
                 [World.program, "list", "--watch", "--json", "--query", "name like '*.txt'", b.mountPoint + "/Documents"])
             func lines() throws -> [Line] {
                 var lines = watch.outputSoFar.split(separator: "\n", omittingEmptySubsequences: false)
-                // A line that is just being written is not whole.
+                // The last line may still be incomplete.
                 lines.removeLast()
                 return try lines.map { try ControlCodec.decode(Line.self, from: $0.utf8) }
             }
@@ -99,7 +99,7 @@ import UbiquityCore
             try await tells("added", "Documents/3.txt") { $0.item.downloadingStatus == .notDownloaded }
             try await b.shell("cat Documents/3.txt")
             try await tells("changed", "Documents/3.txt") { $0.item.downloadingStatus == .current }
-            // A folder that moves takes what is in it along, here within the query's folder and then out of it.
+            // A folder that moves takes its entries along, here within the query's folder and then out of it.
             try await a.shell("mv Documents/d Documents/e")
             try await tells("changed", "Documents/e/1.txt")
             let moved = try lines().first { $0.item?.item.path.hasSuffix("e/1.txt") ?? false }
@@ -208,7 +208,7 @@ import UbiquityCore
             while removed.isEmpty, let event = try await updates.next() { removed += event.removedItems.map(\.fsName) }
             #expect(removed == ["9.txt"])
             await #expect(throws: UbiquitousFileError.self) { try await query.start() }
-            // What is in a package is no result of its own, however the folder became one.
+            // A member of a package is no result of its own, however the folder became a package.
             func member(_ isThere: Bool, _ command: String) async throws {
                 try await a.shell(command)
                 try await world.eventually("\(command) tells of what is in it") {

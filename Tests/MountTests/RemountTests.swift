@@ -2,7 +2,7 @@ import Testing
 
 /// Mounting again after a mount has ended.
 @Suite struct RemountTests {
-    /// The daemon still writes its index down when umount(8) returns.
+    /// The daemon still writes its index when umount(8) returns.
     @Test func mountRightAfterUmountWaitsForTheEndingDaemon() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -1,15 +1,15 @@
 import Glibc
 import Testing
 
-/// Small files that are read and looked at again and again, which the kernel serves from its pages, and between that are
-/// written to past this process.
+/// Small files that are read and examined repeatedly, which the kernel serves from its pages. Writes without the daemon
+/// happen in between.
 @Suite struct RereadingTests {
     @Test(arguments: [1, 2, 3]) func readersSeeWhatWasWrittenLast(seed: Int) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.python("seed, steps, evict = \(seed), 4000, []\n" + Self.program)
             try await world.settle(a, b)
-            // There its files are placeholders first, which come and go.
+            // On the second device the files begin as placeholders, which are downloaded and evicted.
             try await b.python(
                 "seed, steps, evict = \(seed + 100), 300, ['\(World.program)', 'evict']\n" + Self.program)
             try await world.settle(a, b)
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// Random opens, reads, looks and writes of four files, through several handles and mappings at a time, against a
+    /// Random opens, reads, stats and writes of four files, through several handles and mappings at a time, against a
     /// model.
     private static let program = """
         import mmap, random, subprocess

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Requests of the kernel by io_uring, and the same by the device where they do not come so.
+/// The kernel's requests by io_uring, and the same by the device if io_uring is off.
 @Suite struct RingTests {
     /// More than the threads that serve a core's requests from arrival to answer.
     private static let readers = 100
@@ -24,8 +24,8 @@ import UbiquityControl
         }
     }
 
-    /// With the cloud stopped, more programs wait for contents than there are threads: everything else goes on, and so
-    /// do they when it is back, with the right content.
+    /// With the cloud stopped, more programs wait for contents than there are threads: everything else continues. When
+    /// the cloud is back, each program gets the right content.
     @Test(arguments: ["on", "off"]) func manyThatWaitHoldUpNobody(rings: String) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
@@ -36,8 +36,8 @@ import UbiquityControl
             let cloud = try #require(world.cloudProcess)
             kill(cloud, SIGSTOP)
             defer { kill(cloud, SIGCONT) }
-            // One process with threads: to start as many processes took a busy machine longer than the 15 s after which
-            // the first of them is told that the cloud does not answer.
+            // One process with threads: starting as many processes took a busy machine longer than the 15 s after which
+            // the first of them gets the error that the cloud does not answer.
             let wait = try b.start(
                 """
                 exec python3 -c '
@@ -62,8 +62,8 @@ import UbiquityControl
         }
     }
 
-    /// More opens at one moment than a core has places for, and none of them is answered: what the kernel has queued
-    /// meanwhile it gives by itself only to a place that has answered.
+    /// More concurrent opens than a core has slots, all of them unanswered. The kernel passes a queued request only to
+    /// a slot that has answered.
     @Test func aBurstOfOpensThatWaitArrives() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -92,7 +92,7 @@ import UbiquityControl
         }
     }
 
-    /// On a machine whose cores are all busy the threads of the lowest priority get their turn all the same.
+    /// With all cores busy, the threads of the lowest priority still run.
     @Test func busyCoresStarveNobody() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -105,7 +105,7 @@ import UbiquityControl
         }
     }
 
-    /// The mount ends while programs wait: they are told, and the next one has all.
+    /// The mount ends while programs wait: they get an error, and the next mount has everything.
     @Test func programsThatWaitAreToldOfTheEnd() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -116,12 +116,12 @@ import UbiquityControl
                 kill(cloud, SIGSTOP)
                 defer { kill(cloud, SIGCONT) }
                 let wait = try b.start("for n in $(seq 40); do cat f$n >/dev/null 2>&1 & done; wait")
-                // Not all: on a busy machine the first ones may be told already that the cloud does not answer.
+                // Not all: on a busy machine the first ones may have reached the network's limit already.
                 try await world.eventually("they wait") { try await b.status().downloads.items >= 20 }
                 if isKilled { try await b.kill() } else { try await b.unmount("--lazy") }
                 try await wait.finish(within: 30)
                 kill(cloud, SIGCONT)
-                // Programs are told when the connection ends; the daemon has its state folder a moment longer.
+                // Programs get the error when the connection ends; the daemon has its state folder a moment longer.
                 try await world.eventually("the daemon has ended") { b.processID == nil }
                 try await b.mount()
             }
@@ -129,8 +129,8 @@ import UbiquityControl
         }
     }
 
-    /// A thread of the lowest priority has that of the disk too, if it says nothing else: its reads and writes, and so
-    /// a program's fsync, wait till nobody else has any (mq-deadline: for up to ten seconds).
+    /// By default a thread of the lowest CPU priority has the lowest disk priority too: its reads and writes, and so a
+    /// program's fsync, wait until no other requests exist (mq-deadline: for up to ten seconds).
     @Test func theDiskServesThemAsItServesPrograms() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -147,8 +147,8 @@ import UbiquityControl
         }
     }
 
-    /// Threads that serve a core are bound to it, and have the lowest priority. What they have others do is not: pools
-    /// make their threads, and start processes, from wherever there is work.
+    /// Threads that serve a core are bound to it, and have the lowest priority. Their helpers are not: pools create
+    /// threads, and start processes, from any thread.
     @Test func nothingElseIsBoundToACore() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -158,7 +158,7 @@ import UbiquityControl
             let daemon = try #require(b.processID)
             let all = try await world.shell("grep Cpus_allowed_list /proc/self/status | cut -f2")
             try await world.eventually("only those are bound") {
-                // A thread may end while it is looked at.
+                // A thread may end during the check.
                 let threads = try await world.shell(
                     "for t in /proc/\(daemon)/task/*; do "
                         + "echo \"$(cat $t/comm) $(grep Cpus_allowed_list $t/status | cut -f2)"

@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-/// Run-times open files in ways of their own. Each reads a placeholder and gets the whole content: with its usual call,
-/// and with `O_NONBLOCK` where a program can ask for that.
+/// Each run-time opens files in its own way. Each reads a placeholder and must get the whole content: with its usual
+/// call, and with `O_NONBLOCK` if a program can request it.
 @Suite struct RunTimeTests {
     /// A program, and how it prints the file "f" to its standard output.
     private struct RunTime {
         let name: String
-        /// Finds out whether it is installed.
+        /// The command that shows whether it is installed.
         let program: String
         let script: String
-        /// Nil if its programs cannot ask for it.
+        /// Nil if its programs cannot request it.
         var nonBlocking: String?
     }
 
@@ -123,7 +123,7 @@ import Testing
             build: "rustc read.rs", run: "$built/read"),
     ]
 
-    /// Two devices; "f" is at the second one as a placeholder for each reading.
+    /// Two devices. For each reading "f" is a placeholder on the second one.
     private func withPlaceholder(_ body: @Sendable (World, Device, _ wanted: String) async throws -> Void) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -139,9 +139,9 @@ import Testing
         #expect(try await device.shell("(\(script)) | sha256sum") == wanted, "\(name)")
     }
 
-    /// Whether a run-time is there; its name is printed if it is not.
+    /// Whether a run-time is installed; if not, prints its name.
     private func isInstalled(_ name: String, _ program: String, _ device: Device) async throws -> Bool {
-        // A wrapper of a version manager may be there without the program itself.
+        // A wrapper of a version manager may exist without the program itself.
         let probes = ["--version", "-version", "version", "-v", ""].map { "\(program) \($0)" }.joined(separator: " || ")
         let isThere = try await device.attempt(
             "PATH=/usr/bin:$PATH; command -v \(program) && { \(probes); } < /dev/null").status == 0
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    /// Debian has no .NET, so no program of it is among them.
+    /// Debian has no .NET, so this table has none.
     @Test(arguments: compiled) func builtProgramsReadPlaceholdersWhole(_ runTime: Compiled) async throws {
         try await withPlaceholder { world, b, wanted in
             guard try await isInstalled(runTime.name, runTime.program, b) else { return }

@@ -1,14 +1,14 @@
 import Testing
 import UbiquityControl
 
-/// What comes back out of the trash.
+/// Restorations from the trash.
 @Suite struct TrashTests {
     private func restored(_ outcome: Command.Outcome) throws -> TrashRestoreReport {
         try #require(outcome.status == 0, "\(outcome)")
         return try ControlCodec.decode(TrashRestoreReport.self, from: outcome.text.utf8)
     }
 
-    /// Its folder comes back with it, and the answer to the restoration does not tell of that.
+    /// Its folder is restored with it, and the answer to the restoration does not mention that.
     @Test func whatComesBackWithItsFolderHasAPath() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -32,7 +32,7 @@ import UbiquityControl
         }
     }
 
-    /// What programs may not do in a mount, its commands do not do either.
+    /// An operation that programs may not do in a mount is refused to its commands too.
     @Test func aReadOnlyMountIsWrittenToByNobody() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
@@ -54,7 +54,7 @@ import UbiquityControl
         }
     }
 
-    /// Of a folder that is there only what was deleted in it can come back.
+    /// For an existing folder only the entries that were deleted in it can be restored.
     @Test func aFolderThatIsThereIsNotRestoredElsewhere() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

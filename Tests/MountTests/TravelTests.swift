@@ -2,7 +2,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// What is done on one device appears on the other, without any action there.
+/// Changes on one device appear on the other, without any action there.
 @Suite struct TravelTests {
     @Test func filesFoldersLinksAndTheirAttributesTravel() async throws {
         try await World.run { world in
@@ -67,7 +67,7 @@ import UbiquityControl
         }
     }
 
-    /// Under a library that shifts a program's clocks, all of them or those of the day only.
+    /// Under a library that shifts a program's clocks, all of them or only the wall clock.
     @Test(arguments: ["0", "1"]) func aDeviceMayHaveAnotherTime(monotonicClockStays: String) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try world.device("b"))
@@ -129,7 +129,7 @@ import UbiquityControl
         }
     }
 
-    /// Offline for long, a program that saves by rename makes a new file each time.
+    /// During a long time offline, a program that saves by rename makes a new file each time.
     @Test func whatTheCloudNeverHeardOfIsNotPendingOnceItIsGone() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -141,7 +141,7 @@ import UbiquityControl
                 for n in $(seq 20); do echo $n > t$n; mv t$n doc; echo $n > gone$n; rm gone$n; done
                 mkdir d; touch d/x; rm -r d; rm old
                 """)
-            // The top folder's time waits too.
+            // The top folder's time is pending too.
             let pending = try await a.status().pending.map(\.path).filter { !$0.isEmpty }
             #expect(pending.count == 2 && pending.contains("doc") && pending.contains { $0.contains("old") }, "\(pending)")
             #expect(try await a.status().uploads.items <= 3)
@@ -282,7 +282,7 @@ import UbiquityControl
             try await world.shell("mkfifo '\(world.folder)/go'")
             let cloud = try #require(world.cloudProcess)
             defer { kill(cloud, SIGCONT) }
-            // Stopped before the rest has come.
+            // Stopped before the remaining content has arrived.
             let reader = try b.start(
                 """
                 exec 3< away 4< here

@@ -1,8 +1,8 @@
 import Testing
 
-/// Programs that list a folder and want to know what kind of files are in it.
+/// Programs that list a folder and determine the types of its files.
 @Suite struct TypingTests {
-    /// A folder "d" of 50 placeholders whose names say nothing of their kind.
+    /// A folder "d" of 50 placeholders whose names give no hint of their types.
     private func withPlaceholders(_ body: @Sendable (World, Device) async throws -> Void) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -17,7 +17,7 @@ import Testing
             "getfattr --only-values -n user.ubiquity.downloading-status d/* | grep -o not-downloaded | wc -l")
     }
 
-    /// A file manager types files by their first bytes when the name does not tell, and downloads nothing by that.
+    /// A file manager types files by their first bytes if the name gives no hint, and downloads nothing for that.
     @Test func typingAFolderDownloadsNothing() async throws {
         try await withPlaceholders { world, b in
             let sniff = """
@@ -48,7 +48,7 @@ import Testing
                 print("tree is not installed: skipped")
             }
             if try await b.attempt("command -v mc").status == 0 {
-                // It shows the folder in a panel; F10 ends it.
+                // It shows the folder in a panel; F10 quits.
                 let panel = ["/bin/sh", "-c", "cd '\(b.mountPoint)/d' && exec mc --nosubshell --nocolor . /"]
                 try await Tools.type([(seen: "file10", keys: "\u{1b}0")], into: panel, in: world)
                 #expect(try await placeholders(b) == "50", "Midnight Commander")
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// `file` reads contents because it was asked for that: it gets them.
+    /// `file` reads contents because a user asked for that: it gets them.
     @Test func fileDownloadsAndTypesByContent() async throws {
         try await withPlaceholders { world, b in
             guard try await b.attempt("command -v file").status == 0 else { return print("file is not installed: skipped") }

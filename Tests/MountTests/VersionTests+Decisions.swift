@@ -1,9 +1,9 @@
 import Testing
 import UbiquityControl
 
-/// Decisions that come by way of a merge command, the trash or another file.
+/// Resolutions by a merge command, the trash or another file.
 extension VersionTests {
-    /// Nothing, one side, or the other: what it did not take is kept all the same.
+    /// Nothing, one side, or the other: the losing content is kept in any case.
     @Test func whatACommandMayWrite() async throws {
         try await World.run { world in
             try await world.shell(
@@ -41,7 +41,8 @@ extension VersionTests {
         }
     }
 
-    /// Which may be gone, or have no command. It has time for it; the clocks of the other one are put forward by that.
+    /// The other device may be gone, or have no command. It has time to merge; the test advances this device's clock
+    /// past that time.
     @Test func anotherDeviceMergesForTheOneThatLost() async throws {
         try await World.run { world in
             try await world.shell(
@@ -59,12 +60,12 @@ extension VersionTests {
             try await a.shell("for f in one.txt two.txt other; do echo base > $f; done")
             try await world.settle(a, b)
             try await b.shell("cat other")
-            // Of the second `b` has lost: when that is merged, it has looked at the first as well.
+            // Of the second conflict `b` has lost: when it is merged, the device has checked the first as well.
             try await world.meet(
                 a, "echo a > one.txt; echo a > two.txt", b, "echo b > one.txt; echo b > two.txt; touch -d 2020-01-01 two.txt")
             try await a.waitUntil("test \"$(cat two.txt)\" = 'a\nb'")
             for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "one.txt") == "1") }
-            // What comes from another device has it look again.
+            // A remote change triggers another check.
             try await world.shell("cd \"$HOME\"; echo +20s > later; mv later clock")
             try await a.shell("echo news > other")
             for device in [a, b] { try await device.waitUntil("test \"$(cat one.txt)\" = 'b\na'") }
@@ -73,7 +74,7 @@ extension VersionTests {
         }
     }
 
-    /// The trash tells of it. Scripts are told all of that in JSON.
+    /// The trash reports it. Scripts get all of that in JSON.
     @Test func aConflictGoesToTheTrashAndComesBack() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -109,7 +110,7 @@ extension VersionTests {
             try await expectResolved(a, b)
             for device in [a, b] { #expect(try await device.shell("cat Documents/*") == "a 1\nb 1") }
 
-            // Under an ignored name the document would be here alone, and the version nowhere.
+            // Under an ignored name the document would exist only here, and the version nowhere.
             try await conflict(world, a, b, "2")
             try await a.shell("echo '*.txt' > Documents/.ubiquityignore")
             let refused = try await world.ubiquity("resolve", "--keep", "both", path)
@@ -119,7 +120,7 @@ extension VersionTests {
         }
     }
 
-    /// That one goes on as what it is: it is not replaced by another item.
+    /// The target stays the same item: it is not replaced by another one.
     @Test func aVersionMovedOverAnotherFileIsItsNextVersion() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Conflicts of two devices that were offline, and every way to decide them.
+/// Conflicts of two devices that were offline, and every way to resolve them.
 @Suite struct VersionTests {
     static let folder = "Documents/.versions/report.txt"
 
@@ -15,8 +15,8 @@ import UbiquityControl
         return (a, b)
     }
 
-    /// Both edit it offline, `b` later; `b` reaches the cloud first.
-    /// - Returns: the time of what `a` saved, which loses.
+    /// Both edit it offline, `b` later; `b` uploads first.
+    /// - Returns: the time of `a`'s save, which loses.
     @discardableResult
     func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws -> String {
         try await world.meet(
@@ -97,7 +97,7 @@ import UbiquityControl
         }
     }
 
-    /// What a version that lost tells of itself.
+    /// Expects the properties of a losing version.
     private func expectTold(_ name: String, savedAt time: String, _ devices: Device...) async throws {
         for device in devices {
             let lost = try #require(try await report(device).first { $0.kind == .conflict })
@@ -146,14 +146,14 @@ import UbiquityControl
             try await expectResolved(a, b)
             for device in [a, b] {
                 #expect(try await device.shell("cat Documents/mine.txt Documents/report.txt") == "a 4\nb 4")
-                // What was moved out has a number that was a version's.
+                // The moved file has a number that was a version's.
                 let doctor = try await device.ubiquity("doctor", "", options: ["--check"])
                 #expect(doctor.status == 0, "\(doctor)")
             }
         }
     }
 
-    /// A copy of the version over the file is an edit like any other: the conflict is there until somebody decides.
+    /// A copy of the version over the file is an edit like any other: the conflict stays until somebody resolves it.
     @Test func aCopyOverTheFileDecidesNothing() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -233,7 +233,7 @@ import UbiquityControl
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "x")
             try await b.ubiquity("offline", "")
-            // The conflict stands there without the cloud; what was not downloaded cannot be read.
+            // The conflict is visible without the cloud; a version that was not downloaded cannot be read.
             let read = try await b.attempt("cat \(Self.folder)/*conflict*")
             #expect(read.status != 0 && read.err.contains("Network is unreachable"))
             try await b.shell("rm \(Self.folder)/*conflict*")
@@ -261,7 +261,8 @@ import UbiquityControl
             #expect(try await a.ubiquity("resolve", "Documents/report.txt", options: ["--keep", "both"]).status == 0)
             try await world.settle(a, b)
             #expect(try await b.shell("cat 'Documents/report (laptop).txt' Documents/report.txt") == "a 2\nb 2")
-            // Attributes are the file's and not a version's: what is kept beside it begins with them.
+            // Attributes belong to the file and not to a version: a copy beside the file starts with the file's
+            // attributes.
             for name in ["report.txt", "report (laptop).txt"] {
                 let shown = "getfattr --only-values -n user.color 'Documents/\(name)'; stat -c ' %a' 'Documents/\(name)'"
                 #expect(try await b.shell(shown) == "red 640")
@@ -325,7 +326,7 @@ import UbiquityControl
             let tooLong = try await world.ubiquity("restore", path, first, "--to", long)
             #expect(tooLong.status == 1 && tooLong.err.contains("longer than 255 bytes"), "\(tooLong)")
 
-            // Nothing in a name commands the terminal, or makes two lines of one.
+            // No name controls the terminal, or makes two lines of one.
             let odd = a.mountPoint + "/odd\n\u{1B}[31m"
             try await a.python("open('odd\\n\\x1b[31m', 'w').write('1')")
             try await world.settle(a, b)
@@ -342,7 +343,7 @@ import UbiquityControl
         }
     }
 
-    /// Its content takes longer to come than the kernel should keep the folders locked.
+    /// Its download takes longer than the kernel should keep the folders locked.
     @Test func aVersionThatIsLongOnItsWayIsMovedAllTheSame() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -386,7 +387,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await expectResolved(a, b)
 
-            // The version both were made from is not "base" any more: the command fails.
+            // The common version is not "base" any more: the command fails.
             try await conflict(world, a, b, "2")
             try await world.eventually("the reason is told") {
                 try await a.ubiquity("versions", "Documents/report.txt").out.contains("not merged: the merge command failed")
@@ -394,7 +395,7 @@ import UbiquityControl
             #expect(try await conflicts(a).count == 1)
             #expect(try await a.shell("cat Documents/report.txt") == "b 2")
 
-            // Also of one that has much to say, and tidies up where it works.
+            // The same for a command that prints a lot, and removes its own files.
             try await world.shell("cd \"$HOME\"; echo 'rm -f log; yes noise | head -c 3000000; exit 5' > merge")
             for device in [a, b] { try await device.kill() }
             for device in [a, b] { try await device.mount() }
@@ -402,7 +403,7 @@ import UbiquityControl
                 try await a.ubiquity("versions", "Documents/report.txt").out.contains("it ended with exit code 5: noise")
             }
 
-            // One that hangs ends with the mount.
+            // A hanging command ends with the mount.
             try await world.shell("cd \"$HOME\"; echo 'echo $$ > \"$HOME/running\"; sleep 1000' > merge")
             for device in [a, b] { try await device.unmount() }
             try await a.mount()
@@ -414,7 +415,7 @@ import UbiquityControl
         }
     }
 
-    /// The person was asked once and has answered: what a command makes of the conflict comes too late.
+    /// The user was asked once and has answered: the command's result comes too late.
     @Test func aDecisionStandsThatCameWhileACommandRan() async throws {
         try await World.run { world in
             try await world.shell(
@@ -444,7 +445,7 @@ import UbiquityControl
         }
     }
 
-    /// A command goes on when two run at the same time; none sees more than a few, or another one of the same file.
+    /// A command ends when two have run at the same time. Never more than a few run, and never two for the same file.
     @Test func severalConflictsAreMergedAtOneTime() async throws {
         try await World.run { world in
             try await world.shell(
@@ -485,7 +486,7 @@ import UbiquityControl
         }
     }
 
-    /// What a program has written and not closed is older than a decision that comes after it.
+    /// Unclosed writes of a program are older than a later resolution.
     @Test func aDecisionCountsThoughAProgramHasTheFileOpen() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -498,7 +499,7 @@ import UbiquityControl
             for device in [a, b] { #expect(try await device.shell("cat Documents/report.txt") == "a 1") }
             try await expectResolved(a, b)
             #expect(try await a.ubiquity("versions", "Documents/report.txt").text.contains("7 B"))
-            // The same for what is restored; and what is written after it is later.
+            // The same for a restoration; and later writes come after it.
             let again = try await a.shell(
                 """
                 v=$('\(World.program)' versions --json Documents/report.txt | tr '{' '\\n' | grep '"size":7' |
@@ -512,7 +513,7 @@ import UbiquityControl
         }
     }
 
-    /// Nor does it undo a decision that a program had the file open for writing when the daemon died.
+    /// A program that had the file open for writing when the daemon died does not undo a resolution.
     @Test func aDecisionStandsThoughTheDaemonDiesUnderAWriter() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -532,7 +533,7 @@ import UbiquityControl
         }
     }
 
-    /// An earlier version with the bytes of the current one is that one already.
+    /// An earlier version with the bytes of the current one is the current version already.
     @Test func nothingIsMadeOfAVersionThatEqualsTheCurrentOne() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -567,7 +568,7 @@ import UbiquityControl
             try await probe.perform("watch f")
             #expect(try await a.shell("'\(World.program)' restore f \(first) > /dev/null; cat f") == "one")
             try await probe.waitUntilHeard("save")
-            // Who has it claimed is waited for; not by what he started himself.
+            // The restoration waits for the holder of a claim, but not for its own parent's.
             let holder = try world.start(
                 [World.program, "coordinate", "write", a.mountPoint + "/f", "--", "sh", "-c",
                  "'\(World.program)' restore '\(a.mountPoint)/f' \(second) && touch '\(world.folder)/done' && sleep 600"])

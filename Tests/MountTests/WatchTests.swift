@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import UbiquityControl
 
-/// Programs that watch a folder hear of what other devices do as of what programs here do.
+/// Programs that watch a folder get events of remote changes like those of local changes.
 @Suite struct WatchTests {
     private func devices(_ world: World, _ script: String) async throws -> (a: Device, b: Device) {
         let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -12,8 +12,8 @@ import UbiquityControl
         return (a, b)
     }
 
-    /// The kernel finds a folder in a listing that it still knows elsewhere, and forgets the one it was told of: which it
-    /// waits for (`RingWork`). It took some ten seconds to meet that.
+    /// The kernel finds a folder in a listing that it still knows elsewhere, and forgets the folder of an earlier
+    /// announcement, for which it waits (`RingWork`). The race took some ten seconds to occur.
     @Test func whoListsDoesNotWaitForFoldersThatMoveElsewhere() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d0 m1 m2 m3 m4 m5 m6 m7 m8")
@@ -50,7 +50,7 @@ import UbiquityControl
             try await tree.waitFor("MOVED_FROM ./d/f2", "MOVED_TO ./e/f3")
             try await a.shell("mv d n")
             try await tree.waitFor("MOVED_FROM,ISDIR ./d", "MOVED_TO,ISDIR ./n")
-            // One that is here, and one that is not.
+            // One file is local, the other is not.
             try await a.shell("echo more >> g; echo more >> h")
             try await tree.waitFor("MOVED_TO ./g", "MOVED_TO ./h")
             let told = ["ATTRIB ./g", "ATTRIB ./i", "ATTRIB ./j", "ATTRIB ./k", "CREATE ./l2", "ATTRIB,ISDIR ./e"]
@@ -64,7 +64,7 @@ import UbiquityControl
             try await a.shell("rm g; rm -r r")
             try await tree.waitFor(
                 "DELETE ./g", "DELETE,ISDIR ./r/s", "DELETE ./r/x", "DELETE,ISDIR ./r", "DELETE_SELF ./r/")
-            // A folder that came is watched by then, and what comes in it is seen.
+            // By then a new folder is watched, and changes in it are seen.
             try await a.shell("echo in > nd/in; mkdir n/sub")
             try await tree.waitFor("CREATE ./nd/in", "CREATE,ISDIR ./n/sub")
             #expect(tree.lines.allSatisfy { !$0.contains("ubiquity-") }, "\(tree.lines)")
@@ -204,7 +204,7 @@ import UbiquityControl
             let watcher = try await Watcher.start(b)
             let holder = try b.start("'\(World.program)' coordinate write d/f -- sh -c 'echo in; read -r line < ../go'")
             try await world.eventually("it is claimed") { holder.outputSoFar == "in\n" }
-            // 64 opens that wait, far more than there are threads; and names that are to go, each with the folder locked.
+            // 64 waiting opens, far more than there are threads; and names to remove, each with the folder locked.
             let opens = try b.start("for i in $(seq 64); do cat d/f & done; wait")
             let removals = try b.start("for i in 1 2 3; do rm d/f & mv d/f d/h & done; wait")
             try await world.eventually("all wait") {
@@ -213,7 +213,7 @@ import UbiquityControl
             try await a.shell("for n in $(seq 50); do echo $n > d/n$n; done; rm d/g; echo > outside")
             try await a.waitUntilIdle()
             try await b.waitUntil("test -e d/n50 -a ! -e d/g -a -e outside")
-            // They are refused after their time; the opens go on.
+            // They are refused after their time limit; the opens continue.
             let refused = try await removals.finish()
             try await world.shell("echo > '\(world.folder)/go'")
             let read = try await opens.finish()
@@ -279,10 +279,10 @@ import UbiquityControl
         }
     }
 
-    /// Also what the kernel remembers not to be there, or to be there.
-    /// What comes in one go is told step by step, also where one thing takes the place of another.
+    /// Also for names that the kernel caches as absent, or as present.
+    /// Changes of one update are announced step by step, also if one item takes the place of another.
     @Test("PN-16: what takes the place of a folder that goes is told of, and that the folder goes", arguments: [
-        // Out of the folder itself: its content takes its place.
+        // From the folder itself: its content takes its place.
         Taking(
             made: "mkdir -p f/f; echo 1 > f/f/s", change: "mv f/f t; rmdir f; mv t f",
             told: ["DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
@@ -299,7 +299,7 @@ import UbiquityControl
         Taking(
             made: "mkdir f; echo 1 > f/s; echo 2 > g", change: "rm -r f; mv g f",
             told: ["DELETE ./f/s", "DELETE,ISDIR ./f", "MOVED_FROM ./g", "MOVED_TO ./f"]),
-        // One that is made anew.
+        // A newly created item.
         Taking(
             made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "rm -r f; mkdir -p f/g/h; echo 2 > f/g/h/s",
             told: [
@@ -329,7 +329,8 @@ import UbiquityControl
         }
     }
 
-    /// None of these folders is deleted, though each loses its name for a moment: for the kernel none may be either.
+    /// None of these folders is deleted, though each loses its name for a moment: for the kernel none may be deleted
+    /// either.
     @Test("PN-16: folders that hand on their names live, also with somebody in them", arguments: [
         "mv x t; mv y x; mv t y", "mkdir P; mv x P/x; mv y x", "mv x t; mv y x; mv z y; mv t z", "mv x y/x; mv y x",
     ])

@@ -4,18 +4,18 @@ import UbiquitySystem
 
 /// A program that a test runs, in a process group of its own.
 ///
-/// The test process never touches a mount itself: a call that blocks there would hold one of the few threads that all
-/// tests share, and a daemon that hangs would hang the test. Programs write into files rather than into pipes, so that
-/// a daemon that outlives its parent keeps nobody waiting for the end of a pipe.
+/// The test process never touches a mount itself: a blocked call would occupy one of the few threads that all tests
+/// share, and a hanging daemon would hang the test. Programs write into files rather than pipes, so that nobody waits
+/// for a pipe of a daemon that outlives its parent.
 final class Command: Sendable {
     /// How a program ended.
     struct Outcome: Sendable, CustomStringConvertible {
-        /// The exit code; 128 and the number for a signal, as a shell has it.
+        /// The exit code; for a signal 128 plus its number, as in a shell.
         var status: Int32
         var out: String
         var err: String
 
-        /// The last newline is left out, as `$(…)` does.
+        /// The output without the last newline, like `$(…)`.
         var text: String { out.hasSuffix("\n") ? String(out.dropLast()) : out }
         var description: String { "exit \(status)\nstdout: \(out.prefix(4000))\nstderr: \(err.prefix(4000))" }
     }
@@ -30,9 +30,9 @@ final class Command: Sendable {
     /// Nil while it runs.
     private let status = Lock<Int32?>(nil)
 
-    /// Seconds that an ordinary command may take: hundreds of times what it needs on an idle machine.
+    /// Limit for an ordinary command in seconds: hundreds of times its need on an idle machine.
     static let usualLimit = 60.0
-    /// After a kill; a process that is still there then hangs in the kernel.
+    /// Limit after a kill; a process that still exists then hangs in the kernel.
     private static let deathLimit = 5.0
 
     /// - Parameter output: a file name that nobody else uses; ".out" and ".err" are added to it.
@@ -45,7 +45,7 @@ final class Command: Sendable {
             var information = siginfo_t()
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
             status.withLock { known in
-                // Only now is the number free for others, so nobody else is ever signalled by `signal`.
+                // Only after this wait may another process get the number, so `signal` never reaches another process.
                 var status: Int32 = 0
                 waitpid(process, &status, 0)
                 known = status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
@@ -65,8 +65,7 @@ final class Command: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // Signals that this program's threads hold back or ignore would be lost to the child, SIGCHLD for a shell's
-        // `wait`.
+        // Signals that this program's threads block or ignore would be lost to the child: SIGCHLD for a shell's `wait`.
         var signals = sigset_t()
         sigemptyset(&signals)
         posix_spawnattr_setsigmask(&attributes, &signals)
@@ -87,12 +86,12 @@ final class Command: Sendable {
 
     var isRunning: Bool { status.withLock { $0 == nil } }
 
-    /// Signals the program and what it started, if it still runs.
+    /// Signals the program and its children, if it still runs.
     func signal(_ number: Int32) {
         status.withLock { if $0 == nil { Glibc.kill(-processID, number) } }
     }
 
-    /// Waits for the end; the program is killed if that takes longer than `limit` seconds.
+    /// Waits for the end; kills the program after `limit` seconds.
     @discardableResult
     func finish(within limit: Double = usualLimit) async throws -> Outcome {
         if await !hasEnded(within: limit) {
@@ -112,7 +111,7 @@ final class Command: Sendable {
         String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
     }
 
-    /// Whether it is in an open of that path, given as here. Throws what it told if it has ended.
+    /// Whether it is in an open of that path, in this spelling. Throws its output if it has ended.
     func isOpening(_ path: String) throws -> Bool {
         if !isRunning {
             let outcome = try outcome(status: status.withLock { $0 ?? -1 })
@@ -128,8 +127,8 @@ final class Command: Sendable {
         return (try? memory.read(upToCount: argument.count)) == argument
     }
 
-    /// Whether it is in a call on an open file of that name, given without folders, that its content is needed for:
-    /// read, pread64, ftruncate or copy_file_range from it.
+    /// Whether it is in a call that needs the content of an open file of that name, given without folders: read,
+    /// pread64, ftruncate or copy_file_range from it.
     func isUsing(_ name: String) -> Bool {
         guard let call = try? String(contentsOfFile: "/proc/\(processID)/syscall", encoding: .utf8).split(separator: " "),
             call.count > 1, ["0", "17", "77", "326"].contains(call[0]),
@@ -139,7 +138,7 @@ final class Command: Sendable {
         return (try? FileManager.default.destinationOfSymbolicLink(atPath: link))?.hasSuffix("/" + name) == true
     }
 
-    /// What the program has written so far.
+    /// The output so far.
     var outputSoFar: String { (try? Self.text(output + ".out")) ?? "" }
 
     private func hasEnded(within limit: Double) async -> Bool {

@@ -46,7 +46,7 @@ final class Device: Sendable {
     /// The process that serves the mount.
     var processID: pid_t? { World.holder(of: containerState + "/lock") }
 
-    /// Kills the daemon as no handler can see it.
+    /// Kills the daemon with SIGKILL, which no handler sees.
     func kill() async throws {
         let process = try #require(processID)
         Glibc.kill(process, SIGKILL)
@@ -59,14 +59,14 @@ final class Device: Sendable {
         try await mount(options)
     }
 
-    /// Whether the mount point is one.
+    /// Whether something is mounted at the mount point.
     var isMounted: Bool {
-        // Not by Foundation, which reads of such a file the first page alone: with many mounts none was taken away.
+        // Not with Foundation, which reads only the first page of such a file: with many mounts none was removed.
         let table = (try? SmallFile.read("/proc/self/mountinfo", limit: 64 << 20)) ?? []
         return String(decoding: table, as: UTF8.self).contains(" \(mountPoint) ")
     }
 
-    /// Takes away whatever is left.
+    /// Removes all that is left.
     func end() async {
         let process = processID
         if let process { Glibc.kill(process, SIGKILL) }
@@ -75,7 +75,7 @@ final class Device: Sendable {
 
     // MARK: Programs in the mount
 
-    /// Runs a shell script in the mount, however it ends.
+    /// Runs a shell script in the mount. A failure of the script is not an error.
     func attempt(_ script: String, within limit: Double = Command.usualLimit) async throws -> Command.Outcome {
         try await world.attempt(["/bin/sh", "-ec", "cd '\(mountPoint)'\n\(script)"], within: limit)
     }
@@ -128,7 +128,7 @@ final class Device: Sendable {
         throw Command.Failure(description: "no status of \(mountPoint)")
     }
 
-    /// Other tests' mounts may be dead at this moment, so the exit code says nothing about this one.
+    /// Other tests' mounts may be dead at this moment, so the exit code means nothing for this one.
     private func statusLines() async throws -> [String] {
         try await world.ubiquity("status", "--json").out.split(separator: "\n").map(String.init)
     }
@@ -144,7 +144,7 @@ final class Device: Sendable {
         try await shell("getfattr --only-values -n user.ubiquity.\(name) '\(path)'")
     }
 
-    /// All `user.ubiquity.*` attributes without that in front.
+    /// All attributes `user.ubiquity.*`, without that prefix.
     func attributes(of path: String) async throws -> [String: String] {
         var result = [String: String]()
         for line in try await shell("getfattr -d '\(path)'").split(separator: "\n") {

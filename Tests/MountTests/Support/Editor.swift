@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// An editor that takes part in coordination, in 40 lines of another language (`presenter.py`): it shows one item, holds
-/// an unsaved text, saves it when asked, and prints all that it is told.
+/// An editor with coordination, in 40 lines of another language (`presenter.py`): it shows one item, holds an unsaved
+/// text, saves it on request, and prints every message.
 struct Editor {
     enum Manner: String {
         case ready, refusing, silent
@@ -11,7 +11,7 @@ struct Editor {
     let device: Device
     let command: Command
 
-    /// Returns when it is registered.
+    /// Returns when the editor is registered.
     static func start(_ device: Device, _ path: String, unsaved: String = "", _ manner: Manner = .ready) async throws
         -> Editor
     {
@@ -22,7 +22,7 @@ struct Editor {
         return Editor(device: device, command: command)
     }
 
-    /// Like `start`; it also carries out lines of Python that it is given with `perform`.
+    /// Like `start`; the editor also executes lines of Python from `perform`.
     static func busy(_ device: Device, _ path: String) async throws -> Editor {
         let orders = device.world.folder + "/orders"
         try await device.world.shell("mkfifo '\(orders)'")
@@ -33,7 +33,7 @@ struct Editor {
         return Editor(device: device, command: command)
     }
 
-    /// Has the editor do something itself, in the mount's root, and waits until it is done.
+    /// Makes the editor execute a line in the mount's root, and waits for its end.
     func perform(_ line: String) async throws {
         let done = heard.filter { $0 == "did" }.count
         try await device.world.attempt(
@@ -43,7 +43,7 @@ struct Editor {
         }
     }
 
-    /// The kinds of what it was told, each question with its steps, in order.
+    /// The kinds of its messages, each question with its steps, in order.
     var heard: [String] {
         command.outputSoFar.split(separator: "\n").dropFirst().map(String.init)
     }
@@ -52,7 +52,7 @@ struct Editor {
         try await device.world.eventually("the editor hears \(line): \(heard)") { heard.contains(line) }
     }
 
-    /// Before the editor: carries out what it reads, in the mount's root.
+    /// A prefix of the editor that executes its input, in the mount's root.
     private static let worker = #"""
         import os, subprocess, sys, threading
         def work():

@@ -1,6 +1,6 @@
 import Testing
 
-/// A program made with the library, on one device, that does what it is told (`Tests/LibraryProbe`).
+/// A program made with the library, on one device, that executes commands (`Tests/LibraryProbe`).
 struct LibraryProbe {
     let device: Device
     let command: Command
@@ -20,7 +20,7 @@ struct LibraryProbe {
 
     func count(_ line: String) -> Int { heard.filter { $0 == line }.count }
 
-    /// Has it do something and waits until it is done; what it printed since.
+    /// Executes a command and waits for its end. Returns the output since then.
     @discardableResult
     func perform(_ line: String, fails: Bool = false) async throws -> [String] {
         let before = heard.count
@@ -31,7 +31,7 @@ struct LibraryProbe {
         return Array(heard.dropFirst(before))
     }
 
-    /// Has it do something that is not waited for.
+    /// Begins a command without waiting for it.
     func begin(_ line: String) async throws {
         try await device.world.shell("echo '\(line)' > '\(orders)'")
     }

@@ -1,8 +1,8 @@
 extension World {
-    /// The environment of a program whose clocks a library shifts.
-    /// - Parameter variables: the library's, which say how.
+    /// The environment of a program with clocks that a library shifts.
+    /// - Parameter variables: the library's settings.
     func shiftedClock(_ variables: [String: String]) async throws -> [String: String] {
-        // Each process under it leaves a file that has its id when it is killed, and a later one of that id ends at it.
+        // A killed process under it leaves a file with its id, and a later process with that id exits because of it.
         try await shell(
             """
             for file in /dev/shm/faketime_shm_*; do

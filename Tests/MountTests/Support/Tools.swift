@@ -29,7 +29,7 @@ enum Tools {
 
         """
 
-    /// Everything that synced devices must agree on, a line for each item below a folder: name, type, mode, time,
+    /// All properties that synced devices must agree on, a line for each item below a folder: name, type, mode, time,
     /// link target, size, bytes and extended attributes.
     static func picture(of folder: String, in world: World) async throws -> String {
         try await python(pictureProgram + "\nshow('\(folder)')\n", in: world, within: 240)
@@ -61,7 +61,7 @@ enum Tools {
                     print(repr(os.path.relpath(path, top)), describe(path))
         """
 
-    /// Types into a program on a terminal of its own: each step waits for a text on the screen, then types.
+    /// Types into a program on its own terminal: each step waits for a text on the screen, then types.
     static func type(
         _ steps: [(seen: String, keys: String)], into arguments: [String], in world: World
     ) async throws {
@@ -106,7 +106,7 @@ enum Tools {
         """
 }
 
-/// Pictures of several folders must be the same; what differs is told line by line.
+/// Pictures of several folders must be the same; a failure shows the differences line by line.
 func expectSame(
     _ pictures: [String], _ what: String, sourceLocation: SourceLocation = #_sourceLocation
 ) {

@@ -6,7 +6,7 @@ final class Watcher: Sendable {
     private let world: World
     private let command: Command
 
-    /// Starts `inotifywait` on folders and all that is in them, or on files.
+    /// Starts `inotifywait` on folders with everything in them, or on files.
     static func start(_ device: Device, _ paths: String..., recursive: Bool = true) async throws -> Watcher {
         let names = (paths.isEmpty ? ["."] : paths).map { "'\($0)'" }.joined(separator: " ")
         let options = recursive ? "-m -r" : "-m"
@@ -16,7 +16,7 @@ final class Watcher: Sendable {
         return watcher
     }
 
-    /// Starts another program that tells what it sees, a line each. It says `ready` when it watches.
+    /// Starts another program that prints its observations, one per line. It prints `ready` when it watches.
     static func start(_ device: Device, script: String, ready: String) async throws -> Watcher {
         let watcher = Watcher(device.world, try device.start(script))
         try await watcher.waitFor(ready)
@@ -30,7 +30,7 @@ final class Watcher: Sendable {
 
     var lines: [String] { command.outputSoFar.split(separator: "\n").map(String.init) }
 
-    /// Waits until it has told all of this, in whatever order.
+    /// Waits until it has printed all of these, in whatever order.
     func waitFor(_ expected: String..., sourceLocation: SourceLocation = #_sourceLocation) async throws {
         do {
             try await world.eventually("it tells \(expected)", within: 60, sourceLocation: sourceLocation) {

@@ -4,19 +4,19 @@ import Testing
 import UbiquityCore
 import UbiquitySystem
 
-/// One test's machines: a cloud and devices with state folders and mount points of their own in a temporary folder.
+/// One test's machines: a cloud and devices with their own state folders and mount points in a temporary folder.
 ///
-/// When the test is over, however it ends, every mount is taken away and every process is ended.
+/// After the test, also after a failure, every mount is removed and every process is ended.
 final class World: Sendable {
     let folder: String
-    /// Where the devices' embedded cloud keeps its data.
+    /// The data folder of the devices' embedded cloud.
     let cloudData: String
     private let counter = Lock(0)
     private let commands = Lock([Command]())
     private let devices = Lock([Device]())
     private let folders = Lock([String]())
 
-    /// Worlds at a time: each has several busy processes.
+    /// The number of worlds at a time: each has several busy processes.
     private static let slots = Slots(4)
 
     private init() throws {
@@ -50,7 +50,7 @@ final class World: Sendable {
 
     // MARK: Programs
 
-    /// `ubiquity`: what UBIQUITY names, else the one that was built beside the tests.
+    /// `ubiquity`: the program that UBIQUITY names, otherwise the one that was built beside the tests.
     static let program: String = {
         if let chosen = ProcessInfo.processInfo.environment["UBIQUITY"] { return chosen }
         let path = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
@@ -85,7 +85,7 @@ final class World: Sendable {
         return command
     }
 
-    /// Runs a program to its end, however that is.
+    /// Runs a program to its end. Its failure is not an error.
     @discardableResult
     func attempt(
         _ arguments: [String], environment more: [String: String] = [:], within limit: Double = Command.usualLimit
@@ -127,7 +127,8 @@ final class World: Sendable {
     /// The process that holds the embedded cloud's data.
     var cloudProcess: pid_t? { Self.holder(of: cloudData + "/cloud.lock") }
 
-    /// What the cloud has: items, deleted ones too, versions of all of them, and versions of this one if it is asked for.
+    /// The numbers of the cloud's items with deleted ones, of versions of all of them, and of versions of `item` if it
+    /// is given.
     func cloudCounts(of item: String? = nil) async throws -> [Int] {
         let count = "SELECT count(*) FROM"
         var questions = "\(count) items; \(count) versions"
@@ -138,7 +139,7 @@ final class World: Sendable {
 
     static func holder(of lock: String) -> pid_t? { (try? ProcessLock.holder(of: lock)).flatMap { $0 } }
 
-    /// Kills the embedded cloud as a power cut of its process would.
+    /// Kills the embedded cloud like a power cut of its process.
     func killCloud() async throws {
         try await eventually("the cloud runs") { self.cloudProcess != nil }
         let process = try #require(cloudProcess)
@@ -146,7 +147,7 @@ final class World: Sendable {
         try await eventually("the cloud is dead") { self.cloudProcess != process }
     }
 
-    /// Puts something in the place of the cloud's folder, so that no embedded cloud can run.
+    /// Puts a file in the place of the cloud's folder, so that no embedded cloud can run.
     func blockCloud() async throws {
         if let process = cloudProcess {
             Glibc.kill(process, SIGSTOP)
@@ -163,13 +164,13 @@ final class World: Sendable {
         rename(cloudData + ".away", cloudData)
     }
 
-    /// Waits until all these devices agree with the cloud and have nothing left to do.
+    /// Waits until all these devices agree with the cloud and are idle.
     func settle(_ devices: Device..., within limit: Double = Command.usualLimit) async throws {
         for device in devices { try await device.waitUntilIdle(within: limit) }
         for device in devices where devices.count > 1 { try await device.waitUntilIdle(within: limit) }
     }
 
-    /// Both change something while they are offline, one after the other; what `second` did comes to the cloud first.
+    /// Both change something offline, one after the other; the change of `second` reaches the cloud first.
     func meet(_ first: Device, _ its: String, _ second: Device, _ other: String) async throws {
         for device in [first, second] { try await device.ubiquity("offline", "") }
         try await first.shell(its)
@@ -198,7 +199,7 @@ final class World: Sendable {
 
     // MARK: The end
 
-    /// A folder in which a test has mounted something else.
+    /// Registers a folder in which a test has mounted something else.
     func noteMounted(_ path: String) { folders.withLock { $0.append(path) } }
 
     private func end() async {
@@ -208,7 +209,7 @@ final class World: Sendable {
             if let process = Self.holder(of: lock) { Glibc.kill(process, SIGKILL) }
         }
         for path in folders.withLock({ $0 }) { _ = umount2(path, CInt(MNT_DETACH)) }
-        // What a dying process still holds is given up in a moment.
+        // A dying process releases its files after a moment.
         for _ in 0..<100 {
             if (try? FileManager.default.removeItem(atPath: folder)) != nil { return }
             try? await Task.sleep(for: .milliseconds(50))
@@ -226,7 +227,7 @@ final class World: Sendable {
     }
 }
 
-/// Lets so many in at a time.
+/// Admits a limited number at a time.
 actor Slots {
     private var free: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []
