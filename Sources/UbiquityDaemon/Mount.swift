@@ -92,7 +92,7 @@ final class Mount: Sendable {
                 showsConflicts: settings.showsConflicts || options.showsConflicts),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
-        engine.setOpenItems(
+        engine.bind(
             ItemUsers(
                 fileSystem: fileSystem, index: index, coordination: coordination, presenters: presenters, pool: pool))
         // Repair interrupted operations of the last run before the mount shows them.

@@ -1,54 +1,13 @@
 package import UbiquityCore
-package import UbiquityIndex
+internal import UbiquityIndex
 internal import Logging
 internal import UbiquityContent
 internal import UbiquitySystem
 
-/// The users of items on this device: programs that have files open, and clients that claim or show them.
-package protocol OpenItems: Sendable {
-    /// Runs `body` while nobody can open the item. Nil if a program has it open, or if that is unknown.
-    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
-    /// Records in the index when files were last used.
-    func noteUses()
-    /// Whether a client shows the item. Such an item is evicted only on request.
-    func isShown(_ key: ItemKey) -> Bool
-    /// Whether a client may show or have claimed the item, so that it must be asked.
-    func mayBeUsed(_ key: ItemKey) -> Bool
-    /// Whether a client has claimed the item for writing. Its content is unfinished and not uploaded yet.
-    func isBeingWritten(_ row: ItemRow) -> Bool
-    /// Whether a program has the content open in a file without a name yet.
-    func isUnnamed(_ content: ContentID) -> Bool
-    /// Asks clients that show or have claimed the items to save and release them, and waits for that. Call it before
-    /// applying remote changes. For a content, it waits until the claim is granted, one content at a time. Other
-    /// changes are applied even if the clients do not answer soon.
-    /// - Returns: a closure to call when the change is applied, or nil if no client was concerned.
-    func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)?
-}
-
-/// A remote change that is about to be applied to an item.
-package enum ComingChange: Sendable, Hashable {
-    /// The item's content is replaced.
-    case content(ItemKey)
-    case deletion(ItemID)
-    /// The item moves to that place.
-    case place(ItemID, Place)
-}
-
-extension OpenItems {
-    package func noteUses() {}
-    package func isShown(_ key: ItemKey) -> Bool { false }
-    package func mayBeUsed(_ key: ItemKey) -> Bool { false }
-    package func isBeingWritten(_ row: ItemRow) -> Bool { false }
-    package func isUnnamed(_ content: ContentID) -> Bool { false }
-    package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
-}
-
 // Operations that people request.
 extension SyncEngine {
-    var openItems: (any OpenItems)? { openItemsBox.withLock { $0 } }
-
-    /// Sets the object that knows the open files. Without it, no file counts as open.
-    package func setOpenItems(_ openItems: any OpenItems) { openItemsBox.withLock { $0 = openItems } }
+    /// Binds the object that knows the open files. Call it once, before `run`. Without it, no file counts as open.
+    package func bind(_ openItems: any OpenItems) { context.bind(openItems) }
 
     /// Evicts an item's content, which the cloud has. Name, size, times, attributes and inode number remain.
     ///
@@ -59,7 +18,7 @@ extension SyncEngine {
     /// - Returns: whether the item had a content.
     @discardableResult
     package func evict(_ key: ItemKey) throws -> Bool {
-        guard let openItems = openItemsBox.withLock({ $0 }) else { return try evictClosed(key) }
+        guard let openItems else { return try evictClosed(key) }
         guard let hadContent = try openItems.whileClosed(key, { try evictClosed(key) }) else {
             throw UbiquityError(.busy, "a program has it open")
         }
@@ -149,26 +108,10 @@ extension SyncEngine {
 
     /// Pins or unpins all items of a folder, many in one commit. Skips removed items.
     package func setPinned(_ keys: [ItemKey], _ pinned: Bool) throws {
-        try changeFlags(of: keys) { row in
+        try context.changeFlags(of: keys) { row in
             if pinned { row.flags.insert(.pinned) } else { row.flags.remove(.pinned) }
         }
         downloadSignal.fire()
-    }
-
-    /// Changes this device's flags of items, many in one commit. Skips removed items.
-    func changeFlags(of keys: [ItemKey], _ change: (inout ItemRow) -> Void) throws {
-        for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
-            try index.write(.remote) { transaction in
-                for key in keys[start..<min(start + SyncLimits.rowsPerWrite, keys.count)] {
-                    guard let row = try transaction.row(key: key), !row.isDeleted else { continue }
-                    var next = row
-                    change(&next)
-                    guard next != row else { continue }
-                    try transaction.update(next, before: row)
-                    transaction.note(.attributes, before: row, after: next)
-                }
-            }
-        }
     }
 
     /// Turns offline mode on or off.

@@ -4,26 +4,6 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// State of the feed loop that is not in the index.
-struct FeedState {
-    /// The newest revision that the cloud has announced.
-    var announced = Revision.zero
-    /// Whether the feed was read to its end since the connection was made.
-    var isCaughtUp = false
-    /// A loss of power may have destroyed contents that were announced to the cloud but not uploaded.
-    var mayHaveLost = false
-    /// Whether the index records everything this device has sent, or the feed has reported the rest.
-    var knowsWhatWasSent = true
-    /// Some lost contents wait for their items to be placed. They are given up afterwards.
-    var looksForLost = false
-    /// Items that this device deleted at the cloud since the page in flight was requested, with the revision of each
-    /// deletion. The page may still contain them, and the index has removed them. Nil if no page is in flight, so that
-    /// it holds only the answers of one request's duration.
-    var deletedMeanwhile: [ItemID: Revision]?
-    /// Records without a place at the last look, and the time of that look, in uptime of the machine.
-    var waiting: (records: Set<ItemID>, at: Duration) = ([], .zero)
-}
-
 // The feed loop: reads the changes of other devices.
 extension SyncEngine {
     func runFeed() async {
@@ -38,7 +18,7 @@ extension SyncEngine {
                 try await follow()
             } catch {
                 guard !Task.isCancelled else { return }
-                feed.withLock { $0.isCaughtUp = false }
+                feed.update { $0.isCaughtUp = false }
                 let error = UbiquityError.from(error)
                 let wait = connection.failed(error)
                 logger.info("not connected", metadata: ["reason": "\(error)", "retry": "\(wait)"])
@@ -70,7 +50,7 @@ extension SyncEngine {
         while true {
             do {
                 for try await revision in try await service.news() {
-                    feed.withLock { $0.announced = max($0.announced, revision) }
+                    feed.update { $0.announced = max($0.announced, revision) }
                     feedSignal.fire()
                     backoff.reset()
                 }
@@ -91,8 +71,8 @@ extension SyncEngine {
             try connection.requireAllowed()
             try await readFeed()
             connection.succeeded()
-            feed.withLock { $0.isCaughtUp = true }
-            if feed.withLock({ $0.mayHaveLost || $0.looksForLost }) {
+            feed.update { $0.isCaughtUp = true }
+            if feed.current.mayHaveLost || feed.looksForLost {
                 try await pool.run { try self.giveUpLostContents() }
             }
             try await placeWhatWaits()
@@ -107,14 +87,14 @@ extension SyncEngine {
     /// Places records that waited for a name from one look to the next, although an excluded item has the name. Had the
     /// ignore rules changed too, that item would have been uploaded by now.
     private func placeWhatWaits() async throws {
-        let now = timekeeper.uptime(), last = feed.withLock { $0.waiting }
+        let now = timekeeper.uptime(), last = feed.current.waiting
         guard now - last.at >= SyncLimits.pollInterval else { return }
         try await pool.run { try self.place(waitingSince: last.records, now) }
     }
 
     private func place(waitingSince last: Set<ItemID>, _ now: Duration) throws {
         let waiting = try index.read { try $0.records(.waiting, limit: SyncLimits.settleBatch) }
-        feed.withLock { $0.waiting = (Set(waiting), now) }
+        feed.update { $0.waiting = (Set(waiting), now) }
         let overdue = waiting.filter(last.contains)
         guard !overdue.isEmpty else { return }
         let dropped = try index.write(.remote) { transaction in
@@ -144,7 +124,7 @@ extension SyncEngine {
             return true
         }
         // Earlier announcements came from the other cloud.
-        if isAnother { feed.withLock { $0.announced = description.revision } }
+        if isAnother { feed.update { $0.announced = description.revision } }
     }
 
     /// Reads the feed to its end.
@@ -159,8 +139,8 @@ extension SyncEngine {
             }
             do {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
-                setNotesDeletions(true)
-                defer { setNotesDeletions(false) }
+                feed.beginPage()
+                defer { feed.endPage() }
                 let page = try await self.page(limit) { limit in
                     try await self.service.changes(after: position.point, limit: limit)
                 }
@@ -190,19 +170,6 @@ extension SyncEngine {
     private func page(_ limit: Int, _ ask: (_ limit: Int) async throws -> ChangePage) async throws -> ChangePage {
         do { return try await ask(limit) } catch let error as UbiquityError where error.code == .tooLarge {
             return try await ask(1)
-        }
-    }
-
-    /// Records deletions from the request of a page until it is applied. Answers to commits in that time are newer than
-    /// the page.
-    private func setNotesDeletions(_ isOn: Bool) { feed.withLock { $0.deletedMeanwhile = isOn ? [:] : nil } }
-
-    /// Records the items that the cloud deleted for this device. Call it before the index removes them.
-    func noteDeletions(_ response: CommitResponse) {
-        feed.withLock { state in
-            for case let item? in response.results.map(\.item) where item.isDeleted {
-                state.deletedMeanwhile?[item.id] = item.revision
-            }
         }
     }
 
@@ -241,7 +208,7 @@ extension SyncEngine {
                 try transaction.setFeedPosition(next)
                 return nil
             }
-            let deleted = feed.withLock { $0.deletedMeanwhile ?? [:] }
+            let deleted = feed.current.deletedMeanwhile ?? [:]
             let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
             let own = try items.filter { try isNewOwnVersion($0, transaction) }
             try noteAnswers(items, transaction)
@@ -318,7 +285,7 @@ extension SyncEngine {
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
-            feed.withLock({ $0.knowsWhatWasSent }),
+            feed.current.knowsWhatWasSent,
             // Skip a delayed page: the answer to a later commit may have overtaken it.
             try transaction.remote(id: item.id)?.revision == item.revision
         else { return }
@@ -336,7 +303,7 @@ extension SyncEngine {
         else { return }
         if let row = try transaction.row(id: item.id), !row.dirty.isEmpty || row.contentState == .complete { return }
         try transaction.noteLostContents(wait: true)
-        feed.withLock { $0.looksForLost = true }
+        feed.update { $0.looksForLost = true }
     }
 
     /// Reads the snapshot, because this device was away longer than the cloud remembers deletions. A known item that
@@ -349,8 +316,8 @@ extension SyncEngine {
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
         var hasMore = true, isWhole = true
         while hasMore {
-            setNotesDeletions(true)
-            defer { setNotesDeletions(false) }
+            feed.beginPage()
+            defer { feed.endPage() }
             let after = next.point
             let page = try await self.page(SyncLimits.listingPage) { limit in
                 try await self.service.snapshot(after: after, limit: limit)

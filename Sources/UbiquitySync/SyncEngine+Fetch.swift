@@ -134,7 +134,7 @@ extension SyncEngine {
         try connection.requireAllowed()
         do {
             // The download loop retries a download that no program waits for.
-            try await patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
+            try await context.patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
         } catch let error as UbiquityError where error.code == .damaged {
             // Fetch once more: the chunk may have been damaged in transit and not at the source.
             try await fetchMissing(missing, download)
@@ -144,12 +144,6 @@ extension SyncEngine {
     private func fetchMissing(_ indexes: [Int], _ download: Download) async throws {
         let still = indexes.filter { !download.content.contains(chunk: $0) }
         if !still.isEmpty { try await fetch(still, download) }
-    }
-
-    /// Repeats a request that a program waits for, within the limit of the network.
-    func patiently<R>(while isWanted: () -> Bool = { true }, _ body: () async throws -> R) async throws -> R {
-        try await PatientRequest(connection: connection, timekeeper: timekeeper, random: random)
-            .run(while: isWanted, body)
     }
 
     private func fetch(_ indexes: [Int], _ download: Download) async throws {

@@ -80,7 +80,7 @@ extension SyncEngine {
         }
         let rows = sendable.loose
         guard !rows.isEmpty else { return (nil, isAll: true) }
-        let inlineLimit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
+        let inlineLimit = min(Limits.maximumInlineChunkBytes, sender.bytesPerRequest)
         var inlineBytes = 0, cleaned = 0, isAll = true
         var room = roomInFullAccount()
         var ready = [ItemRow]()

@@ -68,7 +68,7 @@ extension SyncEngine: Materializer {
 
     package func requestPersistently(_ keys: [ItemKey]) async throws {
         try await pool.run { [self] in
-            try changeFlags(of: keys) { row in
+            try context.changeFlags(of: keys) { row in
                 if row.isPlaceholder { row.flags.formUnion([.downloadRequested, .broughtOnRequest]) }
             }
         }
@@ -122,15 +122,6 @@ extension SyncEngine: Materializer {
         }
         let manifest = try await manifest(of: known)
         return try await pool.run { try self.makePartial(row, remote, known, manifest) }
-    }
-
-    /// The chunks of a version, requested from the cloud if the record lacks them.
-    func manifest(of content: RemoteContent) async throws -> Manifest {
-        if let error = content.whyNotHere { throw error }
-        if content.size == 0 { return [] }
-        if let manifest = content.manifest { return manifest }
-        try connection.requireAllowed()
-        return try await patiently { try await service.manifest(of: content.version) }
     }
 
     private func makePartial(

@@ -16,7 +16,7 @@ extension SyncEngine {
         for chunk in decision.chunks { try await service.upload([chunk]) }
         do {
             if decision.givesWay {
-                let response = try await sendPersistently(request([], [decision.edit], meeting))
+                let response = try await sender.send(request([], [decision.edit], meeting))
                 return try await giveWay(meeting, response)
             }
             if outgoing.decided.packages.isEmpty, try await sendInParts(decision, meeting) { return }
@@ -34,7 +34,7 @@ extension SyncEngine {
             if try await !sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? []) { noteUndecided(meeting.key) }
             restPackages([meeting.key])
         } catch let error as OutdatedCommit {
-            try await goOn(after: error)
+            try await sender.raiseNumbers(after: error)
         }
     }
 
@@ -49,7 +49,7 @@ extension SyncEngine {
         let rest = decision.others + (decision.isPart ? [] : outgoing.decided.others)
         let returned = try await pool.run { [self] in try returning(rest, into: packages) }
         let changes = (decision.planned.map(\.change) + returned).joinedByItem()
-        let response = try await sendPersistently(request(changes, [decision.edit] + others, meeting))
+        let response = try await sender.send(request(changes, [decision.edit] + others, meeting))
         var released = outgoing.decided.released
         if !decision.isAside { released.insert(meeting.key) }
         try await pool.run(evenIfCancelled: true) { [self, released] in
@@ -96,7 +96,7 @@ extension SyncEngine {
             let part = Array(decision.planned[start..<min(start + limit, decision.planned.count)])
             var edit = decision.edit
             edit.base = nil
-            let response = try await sendPersistently(request(part.map(\.change), [edit], meeting))
+            let response = try await sender.send(request(part.map(\.change), [edit], meeting))
             try await pool.run(evenIfCancelled: true) { [self] in try accept(part, response, releasing: [meeting.key]) }
         }
         noteDecided([meeting.key])

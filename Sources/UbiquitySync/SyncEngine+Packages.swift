@@ -90,7 +90,7 @@ extension SyncEngine {
     func gather(_ changes: PackageChanges, deletionsUpTo: Int64) throws -> Outgoing {
         var outgoing = Outgoing(of: changes.packages)
         var prepared = push.withLock { $0.prepared }
-        let limit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
+        let limit = min(Limits.maximumInlineChunkBytes, sender.bytesPerRequest)
         var bytes = 0, cleaned = 0, rows = [ItemRow]()
         for row in changes.rows {
             guard row.wantsInlineContent, prepared[row.key]?.generation != row.generation else {

@@ -11,12 +11,12 @@ extension SyncEngine {
     func reviewChangedContents() throws {
         let (boot, waits) = try index.read { (try $0.lastBoot(), try $0.lostContentsWait()) }
         let hasEnded = try takeEnd()
-        feed.withLock { feed in
+        feed.update { feed in
             feed.looksForLost = waits
             feed.knowsWhatWasSent = hasEnded || boot == configuration.boot
         }
         guard boot != configuration.boot else { return }
-        feed.withLock { $0.mayHaveLost = true }
+        feed.update { $0.mayHaveLost = true }
         var order: Int64 = 0
         while true {
             let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
@@ -211,7 +211,7 @@ extension SyncEngine {
             try transaction.noteLostContents(wait: waits)
             return waits
         }
-        feed.withLock { feed in
+        feed.update { feed in
             feed.mayHaveLost = false
             feed.knowsWhatWasSent = true
             feed.looksForLost = waits

@@ -14,11 +14,11 @@ extension SyncEngine {
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
                 // Read the feed first: it reports changes that the cloud took but whose answers were lost. Without it,
                 // this device might use a name that the cloud has given to another item.
-                guard !Task.isCancelled, !connection.isPaused, connection.isOnline, feed.withLock({ $0.isCaughtUp })
+                guard !Task.isCancelled, !connection.isPaused, connection.isOnline, feed.isCaughtUp
                 else { continue }
                 do {
                     var nextLook = timekeeper.uptime() + SyncLimits.othersRest
-                    while !Task.isCancelled, feed.withLock({ $0.isCaughtUp }), let sent = try await pushOnce() {
+                    while !Task.isCancelled, feed.isCaughtUp, let sent = try await pushOnce() {
                         if SyncLimits.stream.contains(sent) { try await timekeeper.sleep(for: SyncLimits.streamRest) }
                         // A program that creates many files must not delay large contents.
                         let start = timekeeper.uptime()
@@ -70,7 +70,7 @@ extension SyncEngine {
         logger.info("cannot send changes", metadata: ["reason": "\(error)"])
         if error.isAboutConnection {
             // The feed loop detects when the cloud is reachable again and wakes this one.
-            feed.withLock { $0.isCaughtUp = false }
+            feed.update { $0.isCaughtUp = false }
             let seen = connection.changed.generation
             let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
             await connection.changed.wait(since: seen, atMost: wait, timekeeper)
@@ -108,7 +108,7 @@ extension SyncEngine {
             changes: group.map(\.change), chunks: Self.chunks(of: group, in: outgoing.chunks),
             packages: outgoing.packages)
         do {
-            let response = try await sendPersistently(request)
+            let response = try await sender.send(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
             noteDecided(outgoing.owners)
         } catch let error as MissingChunks {
@@ -117,7 +117,7 @@ extension SyncEngine {
             try await decide(conflict, group, outgoing)
         } catch let error as OutdatedCommit {
             // The group is planned anew at once from the current state.
-            try await goOn(after: error)
+            try await sender.raiseNumbers(after: error)
         } catch let full as CloudIsFull {
             try await divide(group, outgoing, full.reason)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
@@ -132,54 +132,6 @@ extension SyncEngine {
             for reference in fields.content?.manifest ?? [] { named.insert(reference.id) }
         }
         return chunks.filter { named.contains($0.id) }
-    }
-
-    /// Sends a commit. If the answer is lost, sends the same request again: a repeated request has no second effect.
-    func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
-        var request = request
-        let drawn = request.packages.isEmpty ? [] : Self.versions(of: request)
-        (request.number, request.known) = try await pool.run { [index] in
-            // A package's decision draws additional versions, which no row records.
-            if !drawn.isEmpty { try index.write(.remote) { try $0.noteSent(drawn) } }
-            return (try index.nextCommitNumber(), try index.read { try $0.feedPosition() }.point)
-        }
-        do {
-            return try await send(&request)
-        } catch let error as UbiquityError where error.code == .offline || error.code == .timedOut {
-            try connection.requireAllowed()
-            try await timekeeper.sleep(for: Backoff.shortest)
-            return try await send(&request)
-        }
-    }
-
-    private static func versions(of request: CommitRequest) -> [VersionID] {
-        request.changes.compactMap { change in
-            if case .put(let fields) = change.action { fields.content?.version } else { nil }
-        }
-    }
-
-    private func send(_ request: inout CommitRequest) async throws -> CommitResponse {
-        request.sentAt = timekeeper.now()
-        let sending = request, size = request.chunks.reduce(0) { $0 + $1.bytes.count }
-        let response: CommitResponse
-        do { response = try await paced(size) { try await self.service.commit(sending) } } catch let error
-            as UbiquityError where error.code == .noSpace
-        {
-            throw CloudIsFull(reason: error)
-        }
-        logger.debug(
-            "committed", metadata: [
-                "changes": "\(sending.changes.count)", "chunk bytes": "\(size)", "revision": "\(response.revision)",
-            ])
-        noteDeletions(response)
-        return response
-    }
-
-    /// Handles that the cloud has taken a later commit of this device: two commits were in flight, or the index is an
-    /// old copy.
-    func goOn(after outdated: OutdatedCommit) async throws {
-        logger.info("a later commit of this device arrived first", metadata: ["last": "\(outdated.last)"])
-        try await pool.run { [index] in try index.raiseCommitNumbers(above: outdated.last) }
     }
 
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
@@ -235,7 +187,7 @@ extension SyncEngine {
         // Downloads that waited for the change start now: the feed may have reported it before this answer arrived.
         downloadSignal.fire()
         // Lost contents that waited for their items to be placed may be given up now.
-        if feed.withLock({ $0.looksForLost }) { feedSignal.fire() }
+        if feed.looksForLost { feedSignal.fire() }
         progress.fire()
     }
 
@@ -275,11 +227,6 @@ extension PlannedChange {
         guard case .put(let fields) = change.action else { return false }
         return fields.content != nil || row.kind == .file && !row.dirty.contains(.created) && fields.place == nil
     }
-}
-
-/// The account at the cloud has no space for a commit. This is temporary, and differs from a full local disk.
-struct CloudIsFull: Error {
-    var reason: UbiquityError
 }
 
 extension PreparedContent {

@@ -97,16 +97,6 @@ extension SyncEngine {
         return Set(kept)
     }
 
-    /// Removes the backing files of retired contents once the index that retired them is on the disk. Then the space of
-    /// evicted contents is free.
-    package func removeRetired() throws {
-        // Making the index durable also makes all replacements durable.
-        let replacements = index.replacements
-        let removed = try store.removeRetired { try index.makeDurable() }
-        if removed == 0, !replacements.isEmpty { try index.makeDurable() }
-        try index.forgetReplacements(replacements)
-    }
-
     /// After a loss of power, marks unsynced contents as partial. Hashing finds their intact chunks.
     private func distrustUnsynced() throws {
         let rest = try index.read { try $0.unsyncedContents(notOf: configuration.boot) }

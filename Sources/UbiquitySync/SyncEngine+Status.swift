@@ -46,17 +46,6 @@ package struct SyncSummary: Sendable, Hashable {
 }
 
 extension SyncEngine {
-    /// Asks the cloud for the usage of the account.
-    package func refreshUsage() async {
-        do {
-            let usage = try await service.usage()
-            connection.noteUsage(used: usage.usedBytes, quota: usage.quotaBytes)
-        } catch {
-            // The feed loop determines whether the cloud is reachable. The last figures remain.
-            logger.debug("cannot query the usage of the account", metadata: ["reason": "\(error)"])
-        }
-    }
-
     package func status(of found: ItemRow) throws -> ItemSyncStatus {
         var row = found
         if row.contentState == .partial {
@@ -125,7 +114,7 @@ extension SyncEngine {
             )
         }
         let active = downloads.all.filter(\.hasLanes)
-        let state = feed.withLock { $0 }
+        let state = feed.current
         let isIdle = dirty + actions == 0 && active.isEmpty && isSettled && !isDue && connection.isOnline
             && state.isCaughtUp && !state.mayHaveLost && !state.looksForLost && state.announced <= position.revision
         return SyncSummary(
@@ -230,21 +219,5 @@ extension SyncEngine {
             }
         }
         pushSignal.fire()
-    }
-
-    /// Waits until `condition` holds.
-    /// - Returns: false when `duration` ends first.
-    package func wait(
-        atMost duration: Duration, until condition: @Sendable () async throws -> Bool
-    ) async throws -> Bool {
-        let end = timekeeper.uptime() + duration
-        while true {
-            let generation = progress.generation
-            if try await condition() { return true }
-            let left = end - timekeeper.uptime()
-            guard left > .zero else { return false }
-            try Task.checkCancellation()
-            await progress.wait(since: generation, atMost: min(left, .seconds(1)), timekeeper)
-        }
     }
 }

@@ -23,7 +23,9 @@ extension SyncEngine {
         while result.hasMore, result.items.count < limit {
             let wanted = min(limit - result.items.count, Limits.maximumTrashPage)
             let position = result.items.last?.position
-            let page = try await patiently { try await service.trash(in: folder, after: position, limit: wanted) }
+            let page = try await context.patiently {
+                try await service.trash(in: folder, after: position, limit: wanted)
+            }
             result.items += page.items
             // An empty page has no position to continue from.
             result.hasMore = page.hasMore && !page.items.isEmpty
@@ -143,7 +145,7 @@ extension SyncEngine {
         while hasMore {
             try connection.requireAllowed()
             let after = position
-            let page = try await patiently {
+            let page = try await context.patiently {
                 try await service.trash(in: folder, after: after, limit: Limits.maximumTrashPage)
             }
             for item in page.items { try body(item) }
@@ -169,9 +171,9 @@ extension SyncEngine {
     private func sendUntilTaken(_ request: CommitRequest) async throws -> CommitResponse {
         for _ in 0..<Self.overtakings {
             do {
-                return try await sendPersistently(request)
+                return try await sender.send(request)
             } catch let error as OutdatedCommit {
-                try await goOn(after: error)
+                try await sender.raiseNumbers(after: error)
             } catch let full as CloudIsFull {
                 throw full.reason
             }

@@ -20,7 +20,7 @@ extension SyncEngine {
             try unknown.filter { try reader.isTakenToBeThere($0.row) }.map(\.change.id)
         })
         guard !unheard.isEmpty else { return (group, response) }
-        feed.withLock { $0.isCaughtUp = false }
+        feed.update { $0.isCaughtUp = false }
         feedSignal.fire()
         let kept = zip(group, response.results).filter { !unheard.contains($0.0.change.id) }
         return (kept.map(\.0), CommitResponse(revision: response.revision, results: kept.map(\.1)))

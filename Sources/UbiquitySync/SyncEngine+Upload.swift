@@ -148,12 +148,12 @@ extension SyncEngine {
                     rest = try await missingIndexes(manifest)[...]
                     continue
                 }
-                while inFlight >= uploadPace.withLock({ $0.lanes }) {
+                while inFlight >= sender.lanes {
                     try await group.next()
                     inFlight -= 1
                 }
                 // Sized for the current speed of the connection.
-                let batch = Self.batch(of: &rest, manifest, upTo: uploadPace.withLock { $0.bytes })
+                let batch = Self.batch(of: &rest, manifest, upTo: sender.bytesPerRequest)
                 try connection.requireAllowed()
                 group.addTask { try await self.send(batch, layout, of: row.key, from: file) }
                 inFlight += 1
@@ -193,10 +193,10 @@ extension SyncEngine {
     /// Uploads chunks, `size` bytes in all.
     func upload(_ chunks: [Chunk], _ size: Int) async throws {
         do {
-            try await whenThereIsRoom { try await self.paced(size) { try await self.service.upload(chunks) } }
+            try await whenThereIsRoom { try await self.sender.paced(size) { try await self.service.upload(chunks) } }
         } catch let error as UbiquityError where error.code == .tooLarge && chunks.count > 1 {
             // A proxy in between refuses requests of this size. It may accept smaller ones.
-            uploadPace.withLock { $0.refused(size) }
+            sender.recordRefusal(of: size)
             for half in [chunks[..<(chunks.count / 2)], chunks[(chunks.count / 2)...]] {
                 try await upload(Array(half), half.reduce(0) { $0 + $1.bytes.count })
             }
@@ -212,21 +212,6 @@ extension SyncEngine {
             }
         }
         try await body()
-    }
-
-    /// Sends `size` bytes by `body`, and measures the speed of the connection.
-    func paced<R>(_ size: Int, _ body: () async throws -> R) async throws -> R {
-        let start = timekeeper.uptime()
-        do {
-            let result = try await body()
-            let duration = timekeeper.uptime() - start
-            if size > 0 { uploadPace.withLock { $0.took(duration, for: size) } }
-            return result
-        } catch let error as UbiquityError where size > 0 && [.offline, .timedOut].contains(error.code) {
-            let now = timekeeper.uptime()
-            uploadPace.withLock { $0.failed(begunAt: start, now: now) }
-            throw error
-        }
     }
 
     /// Removes the next chunks from `rest`: up to `limit` bytes, or a single chunk.

@@ -87,10 +87,10 @@ extension SyncEngine {
             id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
             changes: decided.map(\.change))
         do {
-            let response = try await sendPersistently(request)
+            let response = try await sender.send(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(decided, response) }
         } catch let error as OutdatedCommit {
-            try await goOn(after: error)
+            try await sender.raiseNumbers(after: error)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
             guard decided.count > 1 else { return try await refuse(decided[0], error) }
             for one in decided { try await commit([one]) }

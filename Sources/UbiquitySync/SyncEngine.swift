@@ -11,30 +11,16 @@ package import UbiquityWire
 /// changes, and the *download* loop fetches wanted contents. The loops share the index. All other state of a loop is
 /// lost when the process ends, and the loops can do without it. Time, randomness, network and disk are injected.
 package final class SyncEngine: Sendable {
-    let index: ItemIndex
-    let store: ContentStore
-    let service: any CloudService
-    let configuration: SyncConfiguration
-    let timekeeper: any Timekeeper
-    let random: any RandomSource
-    let pool: BlockingPool
-    let logger: Logger
-    let scanner: ContentScanner
+    package let context: SyncContext
+    let sender: CommitSender
 
-    package let connection: Connection
-    let problems: Problems
-    let transfers: Transfers
-    let throttle: Throttle
     let downloads: DownloadTable
     /// Contents of old versions. They are kept while programs read them, and for a short time after.
     let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
     let versionLists = VersionLists()
-    let executor: (any TaskExecutor)?
     let packageTrees = PackageTrees()
 
-    let pushSignal = Signal()
-    let downloadSignal = Signal()
     /// Whether a writer has closed a file since the download loop last looked.
     let hasClosed = Lock(false)
     let wantedScan = Lock(WantedScan())
@@ -52,20 +38,11 @@ package final class SyncEngine: Sendable {
     let unswept = Lock<ContentID?>(nil)
     /// Bytes promised to downloads that are about to begin.
     let promisedBytes = Lock<Int64>(0)
-    let feedSignal = Signal()
-    /// Fires when a program begins to write.
-    let roomSignal = Signal()
-    /// Fires at every change that a waiter may wait for.
-    let progress: Broadcast
-
     let push = Lock(PushState())
-    let uploadPace = Lock(UploadPace())
     /// Complete contents of packages that still show their older state. Lost with the process, and downloaded again.
     let staged = Lock([ItemKey: StagedContent]())
     /// The missing item of each held package, as of the last look.
     let lacking = Lock([ItemKey: ItemID]())
-    let feed = Lock(FeedState())
-    let openItemsBox = Lock<(any OpenItems)?>(nil)
 
     /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
     ///   passes its own executor and calls `run` on it.
@@ -74,22 +51,12 @@ package final class SyncEngine: Sendable {
         timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
         executor: (any TaskExecutor)? = nil
     ) {
-        self.index = index
-        self.store = store
-        self.service = service
-        self.configuration = configuration
-        self.timekeeper = timekeeper
-        self.random = random
-        self.pool = pool
-        self.logger = logger
-        scanner = ContentScanner(clock: timekeeper)
-        connection = Connection(timekeeper: timekeeper, random: random)
-        problems = Problems(timekeeper: timekeeper, random: random)
-        transfers = Transfers()
-        throttle = Throttle(timekeeper: timekeeper)
-        self.executor = executor
+        context = SyncContext(
+            index: index, store: store, service: service, configuration: configuration,
+            environment: SyncEnvironment(
+                timekeeper: timekeeper, random: random, pool: pool, logger: logger, executor: executor))
+        sender = CommitSender(context)
         downloads = DownloadTable(executor: executor)
-        progress = Broadcast()
         index.observe { [weak self] events in self?.noteEvents(events) }
         recallHeldDeletions()
     }
@@ -142,16 +109,40 @@ package final class SyncEngine: Sendable {
         }
         progress.fire()
     }
+}
 
-    /// Retires the backing files that a transaction dropped.
-    package func discard(_ contents: [ContentID]) {
-        if !contents.isEmpty { store.retire(contents) }
-    }
+// What the rooms know, for extensions that are not rooms yet.
+extension SyncEngine {
+    var index: ItemIndex { context.index }
+    var store: ContentStore { context.store }
+    var service: any CloudService { context.service }
+    var configuration: SyncConfiguration { context.configuration }
+    var timekeeper: any Timekeeper { context.timekeeper }
+    var random: any RandomSource { context.random }
+    var pool: BlockingPool { context.pool }
+    var executor: (any TaskExecutor)? { context.executor }
+    var logger: Logger { context.logger }
+    var scanner: ContentScanner { context.scanner }
+    package var connection: Connection { context.connection }
+    var problems: Problems { context.problems }
+    var transfers: Transfers { context.transfers }
+    var throttle: Throttle { context.throttle }
+    var pushSignal: Signal { context.signals.push }
+    var downloadSignal: Signal { context.signals.download }
+    var feedSignal: Signal { context.signals.feed }
+    var roomSignal: Signal { context.signals.space }
+    var progress: Broadcast { context.progress }
+    var feed: FeedStatus { context.feed }
+    var openItems: (any OpenItems)? { context.openItems }
 
-    func settler(_ transaction: IndexTransaction) -> Settler {
-        Settler(
-            transaction, owner: configuration.owner, now: timekeeper.now(),
-            trustsPrivileges: configuration.trustsPrivileges, checksRecords: configuration.checksRecords,
-            stepLimit: configuration.settlingSteps)
+    package func discard(_ contents: [ContentID]) { context.discard(contents) }
+    package func removeRetired() throws { try context.removeRetired() }
+    func settler(_ transaction: IndexTransaction) -> Settler { context.settler(transaction) }
+    func manifest(of content: RemoteContent) async throws -> Manifest { try await context.manifest(of: content) }
+    package func refreshUsage() async { await context.refreshUsage() }
+    package func wait(
+        atMost duration: Duration, until condition: @Sendable () async throws -> Bool
+    ) async throws -> Bool {
+        try await context.wait(atMost: duration, until: condition)
     }
 }

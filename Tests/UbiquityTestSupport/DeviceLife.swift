@@ -74,7 +74,7 @@ final class DeviceLife: Sendable {
                 container: container, logger: logger,
                 // The simulated disk records syncs per file.
                 sharesFlushes: false), owner: (1000, 1000))
-        engine.setOpenItems(OpenFiles(fileSystem))
+        engine.bind(OpenFiles(fileSystem))
         try engine.recover()
         fileSystem.beginKeeping(BlockingPool(pausing: {}))
     }

@@ -111,7 +111,7 @@ extension SyncEngine {
             try await meet(renewed)
             try await readFeed()
         }
-        feed.withLock { $0.isCaughtUp = true }
+        feed.update { $0.isCaughtUp = true }
     }
 
     /// - Returns: false if it is another cloud and nothing is to be repaired.

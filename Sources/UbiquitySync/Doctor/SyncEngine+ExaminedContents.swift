@@ -60,7 +60,7 @@ extension SyncEngine {
 
     /// Runs `body` while the item is closed. Nil if a program has the item open.
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
-        guard let openItems = openItemsBox.withLock({ $0 }) else { return try body() }
+        guard let openItems else { return try body() }
         return try openItems.whileClosed(key, body)
     }
 
