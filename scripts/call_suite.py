@@ -1,8 +1,8 @@
-"""The same random calls natively and in a mount, for scripts/conformance: what each returned, and what there is then.
+"""The same random calls natively and in a mount, for scripts/conformance: their results, and the files afterwards.
 
-Run as a program it makes them, in a folder: `call_suite.py FOLDER SEED COUNT`, and prints a line for each. As root a
-part of them is made as another user. Left out is what the README names as different: sizes of folders, attributes of
-files (a document that is saved keeps its own), descriptors by O_PATH, set-group-id without the right to execute.
+As a program (`call_suite.py FOLDER SEED COUNT`) it makes the calls in a folder and prints a line for each. As root it
+makes a part of them as another user. It skips the known differences: sizes of folders, attributes of files (a saved
+document keeps its own), descriptors by O_PATH, set-group-id without the right to execute.
 """
 
 import ctypes
@@ -43,16 +43,16 @@ def described(status):
 
 
 class Calls:
-    """Each public method is a call, or a few, with what it needs drawn at random; returns what is to be the same."""
+    """Each public method makes a call, or a few, with random arguments, and returns the values that must be equal."""
 
     def __init__(self, seed):
         self.random, self.files = random.Random(seed), {}
         self.calls = [name for name in dir(self) if not name.startswith("_") and callable(getattr(self, name))]
-        # What there is to work on has to come from somewhere.
+        # Calls that create things are frequent, so that the others find some.
         self.calls += ["open_file"] * 8 + ["pwrite", "write", "pread", "make_folder", "rename", "link"] * 3
 
     def _draw(self):
-        """All that a call could need, whether or not it gets that far: so that both places draw the same."""
+        """All possible arguments of a call, also unused ones: so both places draw the same numbers."""
         one = self.random
         self.place = one.randrange(DESCRIPTORS)
         self.other_place = one.randrange(DESCRIPTORS)
@@ -85,7 +85,7 @@ class Calls:
     def _pick(self, *choices):
         return choices[self.number % len(choices)]
 
-    # What is open.
+    # Open files.
 
     def open_file(self):
         flags = self._pick(os.O_RDONLY, os.O_WRONLY, os.O_RDWR) | os.O_NONBLOCK
@@ -116,7 +116,7 @@ class Calls:
         return os.lseek(self._regular(), self.offset, self._pick(os.SEEK_SET, os.SEEK_CUR, os.SEEK_END))
 
     def seek_data(self):
-        """Where it is may differ; that nothing is skipped but zeros may not."""
+        """The offset may differ, but a seek must skip nothing but zeros."""
         file, size = self._regular(), os.fstat(self._regular()).st_size
         try:
             start = os.lseek(file, self.offset, os.SEEK_DATA)
@@ -175,7 +175,7 @@ class Calls:
     def change_owner_open(self):
         os.fchown(self._file(), *self._owners())
 
-    # What has a name.
+    # Names.
 
     def stat(self):
         return described(os.stat(self.path))
@@ -231,7 +231,7 @@ class Calls:
         os.chown(self.path, *self._owners(), follow_symlinks=self.chance < 0.5)
 
     def _owners(self):
-        # To nobody else by another user while it is open for writing, the kernel does not tell from a write.
+        # The kernel reports a chown to the same owner by another user like a write, if the file is open for writing.
         nobody = (-1, -1) if os.geteuid() == 0 else (-1, 1000)
         return self._pick((-1, 0), (0, -1), (OTHER_USER, -1), (OTHER_USER, 1000), nobody)
 

@@ -1,8 +1,8 @@
-"""The coordination figures of scripts/benchmark: what claims and presenters cost, and how soon they are heard.
+"""The coordination figures of scripts/benchmark: the cost of claims and presenters, and the delay of their messages.
 
-The clients are processes of their own that speak HTTP to the mount's socket; times are of the machine's monotonic
-clock, which all processes share. Opens take turns in every round of one run: nobody registered, one client that
-presents another item (from then on every open is a claim that is accounted for), and one with 10,000 presenters.
+The clients are processes of their own that speak HTTP to the mount's socket. Times are from the monotonic clock, which
+all processes share. Every round of a run measures opens in three states: without clients, with one client that presents
+another item (from then on every open is a claim), and with one client of 10,000 presenters.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Local(http.client.HTTPConnection):
 
 
 def client(address, folder, count):
-    """The other process: presents `count` items of a folder, or the folder; prints when it is told what."""
+    """The other process: presents `count` items of a folder, or the folder; prints each message with its time."""
     calls = Local(address)
     steps = ["relinquish-to-reader", "relinquish-to-writer"]
     for line in Local(address).post("clients", name="figures", process=os.getpid()):
@@ -85,7 +85,7 @@ def opening(mount, address, report):
     for _ in range(ROUNDS):
         for count, found in times.items():
             with Client(address, "shown", count) if count else contextlib.nullcontext():
-                # The first is for the caches, and for what the coming and going of the client left to do.
+                # The first round fills the caches, and finishes the work that the client's start and end left.
                 found += [opens(mount / "unrelated") for _ in range(4)][1:]
     base, one, many = (statistics.median(found) for found in times.values())
     report("open-read-close, no client", base, "µs")
@@ -96,7 +96,7 @@ def opening(mount, address, report):
 
 
 def events(mount, address, report):
-    """From the call that makes a file to the presenter of its folder."""
+    """The time from the creation of a file to the message at the presenter of its folder."""
     times = []
     with Client(address, "watched", 0) as heard:
         for number in range(EVENTS):
@@ -112,7 +112,7 @@ def events(mount, address, report):
 
 
 def relinquishing(mount, address, report):
-    """An open of what a client shows: it is asked, answers, and the open goes on."""
+    """An open of a presented item: the presenter is asked and answers, and the open continues."""
     times = []
     with Client(address, "shown", 1):
         for _ in range(RELINQUISHES):

@@ -1,5 +1,5 @@
-"""fsstress of xfstests for scripts/conformance: folders and files are made, renamed and exchanged by several processes,
-and removed at once while their changes are still being uploaded. Nothing of it may come back."""
+"""fsstress of xfstests for scripts/conformance: several processes make, rename and exchange folders and files,
+which are removed at once during their upload. None of them may reappear."""
 
 import subprocess
 
@@ -7,7 +7,7 @@ from suite_tools import LIMIT, Counts, find
 
 SEEDS = (1, 2, 3)
 OPERATIONS = 300
-# Weights of the operations; folders that are renamed and exchanged are what a sync engine gets wrong most easily.
+# Weights of the operations; renamed and exchanged folders are the most difficult case for a sync engine.
 WEIGHTS = {"mkdir": 15, "rename": 15, "creat": 15, "rmdir": 3, "unlink": 5, "rexchange": 15}
 SETTLES_WITHIN = 300
 SHOWN = 5
@@ -23,7 +23,7 @@ def suite(place, processes):
 
 
 def one(place, program, folder, processes, seed):
-    """What went wrong: nothing if all was well."""
+    """The failures; empty after a success."""
     folder.mkdir()
     weights = [part for name, weight in WEIGHTS.items() for part in ("-f", f"{name}={weight}")]
     done = subprocess.run(

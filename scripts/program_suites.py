@@ -1,6 +1,6 @@
-"""What people's programs do at one time, for scripts/conformance: git, make and a tree of many small files.
+"""Concurrent work of popular programs, for scripts/conformance: git, make and a tree of many small files.
 
-Each does the same natively and in the mount, and what comes out must be the same to the byte.
+Each does the same natively and in the mount, and the results must be equal to the byte.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ CLONES = 4
 COMMITS_PER_CLONE = 20
 TREE_FILES = 50_000
 TREE_PROCESSES = 4
-# A fixed time and writer, so that a commit has the same name everywhere, and nobody's settings.
+# A fixed time and author, so that a commit has the same name everywhere, and no user settings.
 GIT = dict(
     GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null", GIT_AUTHOR_NAME="a", GIT_AUTHOR_EMAIL="a@example.org",
     GIT_COMMITTER_NAME="a", GIT_COMMITTER_EMAIL="a@example.org", GIT_AUTHOR_DATE="1700000000 +0000",
@@ -44,7 +44,7 @@ def digests(folder, is_wanted):
 
 
 def git(place):
-    """Clones made, worked in, pushed from and packed at one time."""
+    """Concurrent clones, commits, pushes and repacks."""
     need("git")
     origin = make_repository(place.folder / "origin.git")
     with ThreadPoolExecutor(CLONES) as pool:
@@ -87,7 +87,7 @@ def clone(place, origin, number):
 
 def work_in_clone(place, origin, number):
     folder = place.folder / f"clone{number}"
-    # Every other one has links to the repository's files instead of files of its own.
+    # Every other clone has hard links to the repository's files instead of own files.
     run("git", "clone", "--quiet", *(["--no-local"] if number % 2 else []), origin, folder, folder=place.folder, **GIT)
     run("git", "switch", "--quiet", "-c", f"work{number}", folder=folder, **GIT)
     for step in range(COMMITS_PER_CLONE):
@@ -106,7 +106,7 @@ def work_in_clone(place, origin, number):
 
 
 def make(place):
-    """busybox's 600 objects by make -j4; then a make that has nothing to do, and one for a file that was touched."""
+    """busybox's 600 objects by make -j4; then a make without changes, and one after a touch."""
     need("make", "gcc")
     run("tar", "xf", busybox_source(place.scratch), folder=place.folder)
     folder, = place.folder.iterdir()
@@ -129,7 +129,7 @@ def make(place):
 
 
 def make_once(folder, *arguments):
-    # Without the time of the build in it, what is made is the same each time.
+    # Without the time of the build, the output is the same each time.
     return run("make", "-s", *arguments, folder=folder, KCONFIG_NOTIMESTAMP="1")
 
 
@@ -145,7 +145,7 @@ def different(place, built):
 
 
 def busybox_source(scratch):
-    """$BUSYBOX, its source as it is published; else Debian's copy of that, which apt fetches."""
+    """$BUSYBOX, the archive of its source; otherwise Debian's copy, which apt fetches."""
     if given := os.environ.get("BUSYBOX"):
         return Path(given).resolve()
     folder = scratch / "busybox"
@@ -160,7 +160,7 @@ def busybox_source(scratch):
 
 
 def fetch_source(folder, package):
-    """By lists of its own: most machines have none of sources, and theirs stay as they are."""
+    """With package lists of its own: most machines have none for sources, and theirs stay unchanged."""
     release = re.search(r"VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text())
     (folder / "lists/partial").mkdir(parents=True)
     (folder / "cache").mkdir()
@@ -200,9 +200,9 @@ def tree(place):
     with ProcessPoolExecutor(TREE_PROCESSES) as pool:
         for job in [pool.submit(make_part, *part) for part in parts]:
             job.result()
-        # Another process than that which wrote them reads most of them.
+        # Most files are read by another process than their writer.
         wrong = sum(job.result() for job in [pool.submit(check_part, *part) for part in reversed(parts)])
     listed = sum(len(names) for _, _, names in os.walk(place.folder))
-    # What cannot be removed is still there, and counted.
+    # Files that cannot be removed remain, and are counted.
     shutil.rmtree(place.folder, ignore_errors=True)
     return Counts(TREE_FILES, wrong + abs(listed - TREE_FILES) + place.folder.exists())

@@ -1,4 +1,4 @@
-"""What the suites of scripts/conformance have in common."""
+"""Common parts of the suites of scripts/conformance."""
 
 import json
 import os
@@ -13,12 +13,12 @@ LIMIT = 3600
 
 
 class Skipped(Exception):
-    """A suite that is not here."""
+    """A suite that is not installed."""
 
 
 @dataclass
 class Counts:
-    """What a suite did; `notes` are printed beneath its line."""
+    """The counts of a suite; `notes` are printed beneath its line."""
 
     run: int
     failed: int = 0
@@ -72,12 +72,12 @@ class Device:
         raise RuntimeError(f"{self.folder} is not mounted any more")
 
     def memory(self):
-        """MiB that the daemon has of the machine's memory."""
+        """MiB of memory that the daemon uses."""
         text = Path(f"/proc/{self.status()['processID']}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024
 
     def wait(self, *conditions, path=None, seconds=120):
-        """Whether the conditions came to hold in that time."""
+        """Whether the conditions became true in that time."""
         done = self.call("wait", *conditions, "--timeout", seconds, path or self.folder, check=False)
         self.waited = done.stderr.strip()
         return done.returncode == 0
@@ -91,11 +91,11 @@ class Place:
     scratch: Path
     device: Device = None
     other: Device = None
-    # What the suite saw on the native file system, by name.
+    # The suite's results on the native file system, by name.
     native: dict = None
 
     def differs(self, name, value):
-        """Natively remembers what there was, and in a mount says whether it is something else."""
+        """Natively stores the value; in a mount returns whether the value differs."""
         if self.device is None:
             self.native[name] = value
         return self.native[name] != value

@@ -7,22 +7,22 @@ import UbiquityFuzzing
 struct Fuzz: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fuzz",
-        abstract: "Run targets with made-up input.",
+        abstract: "Run fuzz targets with random input.",
         discussion: "Targets: \(FuzzTarget.all.map(\.name).joined(separator: ", ")). Without one, all of them.")
 
     @Argument(help: "The targets.")
     var targets: [String] = []
 
-    @Option(help: "How many executions of each target; 0: until it is interrupted.")
+    @Option(help: "The number of executions of each target; 0: until an interrupt.")
     var executions: UInt64 = 100_000
 
-    @Option(help: "What the executions are drawn from.")
+    @Option(help: "The seed of the executions.")
     var seed: UInt64 = 1
 
     @Option(help: "The first execution's number.")
     var from: UInt64 = 0
 
-    @Option(help: "Bytes of memory that the process may have, in MiB.")
+    @Option(help: "The process's memory limit in MiB.")
     var memory = 4096
 
     /// Executions between two readings of the clock.

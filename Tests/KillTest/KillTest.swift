@@ -4,6 +4,6 @@ import ArgumentParser
 @main
 struct KillTest: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "kill-test", abstract: "Kill devices and clouds, cut the power, and look for what is lost.",
+        commandName: "kill-test", abstract: "Kill devices and clouds, cut the power, and check for lost data.",
         subcommands: [RunCommand.self, PowerCommand.self, WorkerCommand.self])
 }

@@ -4,14 +4,14 @@ import Foundation
 /// Cuts the power of a device's disk, which forgets unflushed writes.
 struct PowerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "power", abstract: "Cut the power of a device's disk at random points, and look for what is lost.",
+        commandName: "power", abstract: "Cut the power of a device's disk at random points, and check for lost data.",
         discussion: "Needs root, for a loop device and its file system.")
 
-    @Option(help: "How many times the power is cut.") var cuts = 20
-    @Option(help: "Cuts of one recorded run.") var every = 5
-    @Option(help: "Seconds that a run works.") var seconds = 3.0
-    @Option(help: "The seed; drawn if it is not given.") var seed: UInt64?
-    @Flag(help: "Leave the folder when it is over.") var keep = false
+    @Option(help: "The number of power cuts.") var cuts = 20
+    @Option(help: "The number of cuts of one recorded run.") var every = 5
+    @Option(help: "The length of a run in seconds.") var seconds = 3.0
+    @Option(help: "The seed (default: random).") var seed: UInt64?
+    @Flag(help: "Keep the folder at the end.") var keep = false
 
     func run() throws {
         let seed = seed ?? UInt64.random(in: 1...999_999)

@@ -4,13 +4,13 @@ import Foundation
 /// Kills two devices and a cloud again and again while they work.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Kill devices and the cloud at random moments, and look for what is lost.")
+        commandName: "run", abstract: "Kill devices and the cloud at random moments, and check for lost data.")
 
-    @Option(help: "How many times something is killed.") var rounds = 200
-    @Option(help: "Rounds between two looks at everything.") var every = 25
-    @Option(help: "Seconds in which all must have been done.") var within = Double.infinity
-    @Option(help: "The seed; drawn if it is not given.") var seed: UInt64?
-    @Flag(help: "Leave the folder when it is over.") var keep = false
+    @Option(help: "The number of kills.") var rounds = 200
+    @Option(help: "The number of rounds between two full comparisons.") var every = 25
+    @Option(help: "The limit in seconds for the whole run.") var within = Double.infinity
+    @Option(help: "The seed (default: random).") var seed: UInt64?
+    @Flag(help: "Keep the folder at the end.") var keep = false
 
     func run() throws {
         let seed = seed ?? UInt64.random(in: 1...999_999)

@@ -11,17 +11,17 @@ private let isAskedToStop = Atomic<Bool>(false)
 /// right.
 struct WorkerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "worker", abstract: "Works in a mount, or looks at one (started by the others).")
+        commandName: "worker", abstract: "Work in a mount, or check one (the other commands start it).")
 
     @Option(help: "The mount point.") var mount: String
-    @Option(help: "Where it is written down what was done.") var journal: String
+    @Option(help: "The journal's path.") var journal: String
     @Option(help: "The folder in the mount.") var folder: String
     @Option(help: "The seed.") var seed: UInt64 = 1
-    @Option(help: "A file that tells how far the disk is.") var position: String?
-    @Option(help: "Where the power was lost.") var cut: Int?
-    @Flag(help: "Only look.") var look = false
-    @Flag(help: "Files need only be in a state that they ever had.") var loosely = false
-    @Flag(help: "Print what is there.") var picture = false
+    @Option(help: "A file with the position in the disk's records.") var position: String?
+    @Option(help: "The position of the power loss.") var cut: Int?
+    @Flag(help: "Only check the files.") var look = false
+    @Flag(help: "Accept any state that a file ever had.") var loosely = false
+    @Flag(help: "Print the files.") var picture = false
 
     func run() throws {
         // The mount that exists now: if it dies, no call reaches the folder beneath it.

@@ -8,7 +8,7 @@ struct Simulate: ParsableCommand {
         commandName: "simulate",
         abstract: "Run simulated worlds of devices and a cloud, each drawn from a seed.")
 
-    @Option(help: "How many seeds to run.")
+    @Option(help: "The number of seeds.")
     var seeds: UInt64 = 100
 
     @Option(help: "The first seed.")
@@ -17,31 +17,31 @@ struct Simulate: ParsableCommand {
     @Option(help: "The kind of every world, such as storm, folders or hostile. Otherwise a seed draws it.")
     var profile: Profile?
 
-    @Option(help: "Only every n-th seed: for several processes.")
+    @Option(help: "Run only every n-th seed, for several processes.")
     var stride: UInt64 = 1
 
-    @Option(help: "Only this seed.")
+    @Option(help: "Run only this seed.")
     var seed: UInt64?
 
-    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload, skipped-fsync, forgotten-deletion or unchecked-records.")
+    @Option(help: "A fault to plant: conflict-rule, lost-upload, skipped-fsync, forgotten-deletion or unchecked-records.")
     var `break`: PlantedFault?
 
-    @Flag(help: "Print all that happened in the shortest failing world.")
+    @Flag(help: "Print the whole trace of the shortest failing world.")
     var trace = false
 
-    @Flag(help: "Do not look for a shorter history.")
+    @Flag(help: "Do not search for a shorter history.")
     var noShrink = false
 
-    @Flag(help: "Claims of programs and apps on an arbiter, instead of devices and a cloud.")
+    @Flag(help: "Run random claims of programs and apps on an arbiter, instead of devices and a cloud.")
     var claims = false
 
-    @Flag(help: "Print each seed with a hash of all that happened in its world.")
+    @Flag(help: "Print each seed with the hash of its trace.")
     var hashes = false
 
     @Option(help: "Stop after so many failing seeds.")
     var failures = 10
 
-    @Option(help: "Seconds in which all seeds must have been run.")
+    @Option(help: "The limit in seconds for all seeds.")
     var within = Double.infinity
 
     func run() throws {
