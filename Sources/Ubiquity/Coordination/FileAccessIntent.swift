@@ -2,7 +2,10 @@ import FoundationEssentials
 import UbiquityControl
 
 /// An item and how a coordinated access uses it.
+///
+/// - Source: `NSFileAccessIntent`.
 public struct FileAccessIntent: Hashable, Sendable {
+    /// The URL of the item. Inside the accessor it is the current one.
     public let url: URL
     let use: ClaimItem.Use
     let options: [String]
@@ -12,11 +15,17 @@ public struct FileAccessIntent: Hashable, Sendable {
     }
 
     /// An intent to read the item.
+    ///
+    /// - Parameter url: The URL of the item.
+    /// - Parameter options: How the read uses the item.
     public static func readingIntent(with url: URL, options: FileCoordinator.ReadingOptions = []) -> FileAccessIntent {
         FileAccessIntent(url: url, use: .read, options: options.names)
     }
 
     /// An intent to write the item.
+    ///
+    /// - Parameter url: The URL of the item.
+    /// - Parameter options: How the write uses the item.
     public static func writingIntent(with url: URL, options: FileCoordinator.WritingOption? = nil) -> FileAccessIntent {
         FileAccessIntent(url: url, use: .write, options: options.map { [$0.name] } ?? [])
     }

@@ -1,6 +1,8 @@
 import UbiquityCore
 
 /// The reason why a coordinated access failed.
+///
+/// - Source: this library; `NSFileCoordinator` gives a `CocoaError` or a `POSIXError`.
 public enum FileCoordinationError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The caller cancelled the request.
     case userCancelled
@@ -8,9 +10,11 @@ public enum FileCoordinationError: Error, Hashable, Sendable, CustomStringConver
     case timedOut(reason: String)
     /// Two operations would have waited for each other, or a presenter refused; `reason` holds its words.
     case busy(reason: String)
+    /// The item does not exist.
     case noSuchFile(reason: String)
     /// The mount has ended, or its daemon does not answer.
     case unavailable(reason: String)
+    /// Any other failure; `reason` names it.
     case failed(reason: String)
 
     init(_ error: UbiquityError) {

@@ -22,6 +22,8 @@ import UbiquitySystem
 /// The accessor gets the item's current URL, because the item may move during the wait. The accessor uses ordinary file
 /// calls. Items outside of all mounted containers are not coordinated. A cancelled task stops waiting and gets
 /// `CancellationError`.
+///
+/// - Source: `NSFileCoordinator`.
 public struct FileCoordinator: Sendable {
     /// How a coordinated read uses the item.
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
@@ -39,7 +41,9 @@ public struct FileCoordinator: Sendable {
 
     /// How a coordinated write uses the item; at most one option.
     public enum WritingOption: Hashable, Sendable {
+        /// The item is about to be deleted.
         case forDeleting
+        /// The item is about to be moved.
         case forMoving
         /// Presenters save first, so that the writer can merge their changes.
         case forMerging
@@ -68,6 +72,7 @@ public struct FileCoordinator: Sendable {
 
     /// Registers a presenter until `removeFilePresenter`. Call it inside a coordinated read to miss no change.
     ///
+    /// - Parameter presenter: The presenter of an item in a mounted container.
     /// - Throws: `FileCoordinationError`, for example if the item is not in a mounted container.
     public static func addFilePresenter(_ presenter: any FilePresenter) async throws {
         try await mapping { try await CoordinationHub.shared.add(presenter) }
@@ -75,6 +80,8 @@ public struct FileCoordinator: Sendable {
 
     /// Unregisters a presenter. Call it when the program no longer shows the item: a registered presenter is asked
     /// questions, and other programs wait for its answers.
+    ///
+    /// - Parameter presenter: The presenter to remove.
     public static func removeFilePresenter(_ presenter: any FilePresenter) async {
         await CoordinationHub.shared.remove(presenter)
     }
@@ -88,6 +95,10 @@ public struct FileCoordinator: Sendable {
 
     /// Runs `accessor` while no coordinated writer has the item.
     ///
+    /// - Parameters:
+    ///   - url: The URL of the item.
+    ///   - options: How the read uses the item.
+    ///   - accessor: Gets the current URL of the item.
     /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         readingItemAt url: URL, options: ReadingOptions = [], isolation: isolated (any Actor)? = #isolation,
@@ -98,6 +109,10 @@ public struct FileCoordinator: Sendable {
 
     /// Runs `accessor` while no other coordinated reader or writer has the item.
     ///
+    /// - Parameters:
+    ///   - url: The URL of the item.
+    ///   - options: How the write uses the item.
+    ///   - accessor: Gets the current URL of the item.
     /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         writingItemAt url: URL, options: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
@@ -108,6 +123,14 @@ public struct FileCoordinator: Sendable {
 
     /// Reads one item and writes another. Both are claimed at once, so two operations in opposite directions cannot
     /// deadlock.
+    ///
+    /// - Parameters:
+    ///   - source: The URL of the item to read.
+    ///   - reading: How the read uses it.
+    ///   - target: The URL of the item to write.
+    ///   - writing: How the write uses it.
+    ///   - accessor: Gets the current URLs of the source and the target.
+    /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         readingItemAt source: URL, options reading: ReadingOptions = [], writingItemAt target: URL,
         options writing: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
@@ -120,6 +143,14 @@ public struct FileCoordinator: Sendable {
     }
 
     /// Writes two items. The safest way to move an item: `.forMoving` for the source, `.forReplacing` for the target.
+    ///
+    /// - Parameters:
+    ///   - source: The URL of the first item.
+    ///   - options: How the write uses it.
+    ///   - target: The URL of the second item.
+    ///   - others: How the write uses the second item.
+    ///   - accessor: Gets the current URLs in the same order.
+    /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         writingItemAt source: URL, options: WritingOption? = nil, writingItemAt target: URL,
         options others: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
@@ -134,6 +165,11 @@ public struct FileCoordinator: Sendable {
     /// Claims up to 10,000 items at once. Inside the accessor, this coordinator's accesses to these items neither wait
     /// nor ask presenters, so one call prepares thousands of items. The accessor gets the URLs in the order of the
     /// intents.
+    ///
+    /// - Parameters:
+    ///   - intents: The items, with the use of each.
+    ///   - accessor: Gets the current URLs.
+    /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         with intents: [FileAccessIntent], isolation: isolated (any Actor)? = #isolation,
         byAccessor accessor: ([URL]) async throws -> Result

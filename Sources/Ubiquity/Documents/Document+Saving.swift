@@ -86,6 +86,8 @@ extension Document {
     }
 
     /// Saves the changes since the last save.
+    ///
+    /// - Throws: `UbiquitousFileError`, after `handleError` has declined a retry.
     public func autosave() async throws {
         // A save already running may have saved everything.
         await waitForSave()
@@ -95,6 +97,7 @@ extension Document {
 
     /// Saves a snapshot in the background. Saves run one after the other.
     ///
+    /// - Parameter url: The URL to write to.
     /// - Parameter operation: `.forCreating` for a new document, which is open afterwards.
     /// - Throws: `UbiquitousFileError`, after `handleError` has declined a retry.
     public func save(to url: URL, for operation: SaveOperation) async throws {
@@ -118,6 +121,7 @@ extension Document {
     /// Reads the document again and discards unsaved changes.
     ///
     /// - Parameter url: The document's own URL, or another one such as a version's.
+    /// - Throws: `UbiquitousFileError`, or the error of `load(fromContents:ofType:)`.
     public func revert(toContentsOf url: URL) async throws {
         let url = try await DocumentDisk.resolved(url)
         documentState.insert(.progressAvailable)

@@ -12,6 +12,8 @@ public import FoundationEssentials
 ///
 /// A save writes a snapshot, so the program and the user continue meanwhile. A failed save calls `handleError` and
 /// shows in `documentState`; the next save tries again. No typed change is discarded.
+///
+/// - Source: `UIDocument`.
 @MainActor
 open class Document: FilePresenter {
     /// A document's content on disk.
@@ -22,11 +24,13 @@ open class Document: FilePresenter {
         case package(FileWrapper)
     }
 
+    /// The states of a document; several can hold at a time.
     public struct State: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         nonisolated public init(rawValue: Int) { self.rawValue = rawValue }
         /// The document is open, with no problem.
         nonisolated public static let normal: State = []
+        /// The document is not open.
         nonisolated public static let closed = State(rawValue: 1)
         /// Another version of the file needs a decision: see `FileVersion`.
         nonisolated public static let inConflict = State(rawValue: 2)
@@ -38,15 +42,19 @@ open class Document: FilePresenter {
         nonisolated public static let progressAvailable = State(rawValue: 16)
     }
 
+    /// The kind of a change, for undo and redo. `cleared` marks the document as saved.
     public enum ChangeKind: Sendable { case done, undone, redone, cleared }
+    /// Whether a save creates the file or replaces its content.
     public enum SaveOperation: Sendable { case forCreating, forOverwriting }
 
     /// Identifies the changes that a snapshot contains.
     public struct ChangeCountToken: Hashable, Sendable { let count: Int }
 
+    /// The URL of the file. It follows moves of an open document.
     public internal(set) var fileURL: URL { didSet { place.move(to: fileURL.systemPath) } }
     /// The file's modification date when it was last read or written.
     public var fileModificationDate: Date? { known?.modificationDate }
+    /// The current state.
     public internal(set) var documentState: State = .closed {
         didSet {
             guard documentState != oldValue else { return }
@@ -84,6 +92,9 @@ open class Document: FilePresenter {
     private var listeners: [Int: AsyncStream<State>.Continuation] = [:]
     private var nextListener = 0
 
+    /// Makes a closed document for a file, which need not exist yet.
+    ///
+    /// - Parameter fileURL: The URL of the file.
     public init(fileURL: URL) {
         self.fileURL = fileURL
         place = DocumentPlace(fileURL.systemPath)
@@ -93,6 +104,7 @@ open class Document: FilePresenter {
     public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
     /// The file's extension; nil if it has none.
     open var fileType: String? { fileURL.pathExtension.isEmpty ? nil : fileURL.pathExtension }
+    /// The extension for the next save; `fileType` by default.
     open var savingFileType: String? { fileType }
 
     /// The current state, followed by every later state.
@@ -109,17 +121,27 @@ open class Document: FilePresenter {
     // MARK: For subclasses to override
 
     /// Loads content into the document, on opening and when another program has changed the file.
+    ///
+    /// - Parameter contents: The content of the file or package.
+    /// - Parameter type: The extension of the file; nil if it has none.
+    /// - Throws: An error if the content is invalid. The document then does not open.
     open func load(fromContents contents: Contents, ofType type: String?) throws {
         throw UbiquitousFileError(
             .featureUnsupported, "the document's class does not override load(fromContents:ofType:)")
     }
 
     /// Returns the content to save. In a package, reuse the wrappers of unchanged members: they are not written again.
+    ///
+    /// - Parameter type: The extension for the save.
+    /// - Throws: An error if there is no valid content. The save then fails.
     open func contents(forType type: String?) throws -> Contents {
         throw UbiquitousFileError(.featureUnsupported, "the document's class does not override contents(forType:)")
     }
 
     /// Reads the document, inside a coordinated read.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`, or the error of `load(fromContents:ofType:)`.
     open func read(from url: URL) async throws {
         let contents = try await DocumentDisk.read(url, of: place)
         try requireNothingTyped()
@@ -128,6 +150,11 @@ open class Document: FilePresenter {
 
     /// Writes a snapshot, inside a coordinated write: first to a temporary file, then in place. Override it to write
     /// files that each save makes anew, such as previews, beside the document or in its package.
+    ///
+    /// - Parameter contents: The snapshot.
+    /// - Parameter url: The URL to write to.
+    /// - Parameter operation: Whether the save creates the file.
+    /// - Throws: `UbiquitousFileError`.
     open func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
         try await DocumentDisk.write(contents, to: url, of: place)
     }
@@ -135,31 +162,44 @@ open class Document: FilePresenter {
     /// Handles a failure. Return true if the obstacle is removed: the operation is then tried again. For
     /// `.fileChangedByOther`, true overwrites the other program's change.
     ///
+    /// - Parameter error: The failure.
     /// - Parameter userInteractionPermitted: False while the document is being closed; do not ask the user then.
     open func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool { false }
 
     /// The user should not type until `enableEditing`.
     open func disableEditing() {}
+    /// The user can type again.
     open func enableEditing() {}
 
     /// Called when another program has moved or renamed the file; `fileURL` is the new place.
+    ///
+    /// - Parameter url: The new URL.
     open func fileDidMove(to url: URL) {}
 
     // MARK: Changes
 
+    /// Whether a change is not saved yet.
     public var hasUnsavedChanges: Bool { changes.isUnsaved }
 
     /// Reports a change. Call it for each one; the first unsaved change starts the autosave delay.
+    ///
+    /// - Parameter change: The kind of the change.
     public func updateChangeCount(_ change: ChangeKind) {
         changes.note(change)
         if hasUnsavedChanges { scheduleAutosave() } else { cancelAutosave() }
     }
 
+    /// Returns a token for the changes so far.
+    ///
+    /// - Parameter operation: The operation of the save that will contain them.
     public func changeCountToken(for operation: SaveOperation) -> ChangeCountToken {
         ChangeCountToken(count: changes.count)
     }
 
     /// Marks the changes up to the token as saved.
+    ///
+    /// - Parameter token: The token of the saved snapshot.
+    /// - Parameter operation: The operation of the save.
     public func updateChangeCount(withToken token: ChangeCountToken, for operation: SaveOperation) {
         changes.noteSaved(token.count)
         if !hasUnsavedChanges { cancelAutosave() }

@@ -10,6 +10,9 @@ extension FileWrapper {
     ///
     /// Call it inside a coordinated write of the URL. Then no other program sees a half-written tree, and other devices
     /// get all of it or nothing.
+    ///
+    /// - Parameter url: The URL of the folder or file.
+    /// - Throws: `UbiquitousFileError`.
     public func write(to url: URL) async throws {
         let path = url.systemPath
         // A tree that was read from or written to this path keeps its place.
@@ -38,6 +41,9 @@ extension FileWrapper {
     }
 
     /// Returns whether a place holds exactly this tree, as far as names, sizes and times tell.
+    ///
+    /// - Parameter url: The URL of the folder or file.
+    /// - Throws: `UbiquitousFileError`.
     public func matchesContents(of url: URL) async throws -> Bool {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {

@@ -7,7 +7,10 @@ import UbiquitySystem
 /// The wrappers in a folder can be replaced; a file's content cannot. To change a file, put a new wrapper in its place.
 /// Writing uses this to find changes: a wrapper that was read or written before is not written again. Contents are read
 /// on first use, so listing previews reads only the previews.
+///
+/// - Source: `FileWrapper` of Foundation.
 public final class FileWrapper: Sendable {
+    /// How a wrapper is read from a URL.
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -50,10 +53,15 @@ public final class FileWrapper: Sendable {
 
     // MARK: Making wrappers
 
+    /// Makes a wrapper of a file.
+    ///
+    /// - Parameter contents: The content.
+    /// - Parameter preferredFilename: The name that the wrapper should have in a folder.
     public convenience init(regularFileWithContents contents: Data, preferredFilename: String? = nil) {
         self.init(.file(Array(contents)), preferredFilename)
     }
 
+    /// - Parameter preferredFilename: The name that the wrapper should have in a folder.
     /// - Parameter wrappers: Wrappers by their names in the folder.
     public convenience init(
         directoryWithFileWrappers wrappers: [String: FileWrapper], preferredFilename: String? = nil
@@ -61,6 +69,7 @@ public final class FileWrapper: Sendable {
         self.init(.directory(wrappers), preferredFilename)
     }
 
+    /// - Parameter preferredFilename: The name that the wrapper should have in a folder.
     /// - Parameter destination: The link's text, relative to its folder or absolute.
     public convenience init(symbolicLinkWithDestination destination: String, preferredFilename: String? = nil) {
         self.init(.symlink(destination), preferredFilename)
@@ -68,6 +77,8 @@ public final class FileWrapper: Sendable {
 
     /// Reads the item at a URL; for a folder, everything in it. Sockets, FIFOs and devices are left out.
     ///
+    /// - Parameter url: The URL of the item.
+    /// - Parameter options: Whether contents are read at once.
     /// - Throws: `UbiquitousFileError`.
     public convenience init(url: URL, options: ReadingOptions = []) async throws {
         let path = url.systemPath
@@ -137,8 +148,11 @@ public final class FileWrapper: Sendable {
 
     // MARK: Looking at wrappers
 
+    /// Whether this is a file.
     public var isRegularFile: Bool { if case .file = content { true } else { false } }
+    /// Whether this is a folder.
     public var isDirectory: Bool { if case .directory = content { true } else { false } }
+    /// Whether this is a symlink.
     public var isSymbolicLink: Bool { if case .symlink = content { true } else { false } }
 
     /// The name the wrapper should have in a folder.
@@ -180,6 +194,7 @@ public final class FileWrapper: Sendable {
         return bytes
     }
 
+    /// A symlink's text; nil if this is not a symlink.
     public var symbolicLinkDestination: String? { if case .symlink(let text) = content { text } else { nil } }
 
     // MARK: Folders
@@ -189,6 +204,7 @@ public final class FileWrapper: Sendable {
 
     /// Adds a wrapper to the folder under its preferred name, or a numbered one if that is taken.
     ///
+    /// - Parameter wrapper: The wrapper to add.
     /// - Returns: The name used, or nil if this is not a folder.
     @discardableResult
     public func addFileWrapper(_ wrapper: FileWrapper) -> String? {
@@ -206,6 +222,11 @@ public final class FileWrapper: Sendable {
         }
     }
 
+    /// Adds a file to the folder, under a numbered name if the name is taken.
+    ///
+    /// - Parameter contents: The content.
+    /// - Parameter preferredFilename: The name that the file should have.
+    /// - Returns: The name used, or nil if this is not a folder.
     @discardableResult
     public func addRegularFile(withContents contents: Data, preferredFilename: String) -> String? {
         addFileWrapper(FileWrapper(regularFileWithContents: contents, preferredFilename: preferredFilename))
@@ -213,6 +234,9 @@ public final class FileWrapper: Sendable {
 
     /// Puts a file into the folder and replaces the one of that name. A file with equal content stays as it is and is
     /// not written again.
+    ///
+    /// - Parameter contents: The content.
+    /// - Parameter name: The name in the folder.
     public func setRegularFile(withContents contents: Data, named name: String) {
         let bytes = Array(contents)
         if let old = fileWrappers?[name], case .file(let known?) = old.content, known == bytes { return }
@@ -224,6 +248,9 @@ public final class FileWrapper: Sendable {
         }
     }
 
+    /// Removes the wrapper with a name from the folder.
+    ///
+    /// - Parameter name: The name in the folder.
     public func removeFileWrapper(named name: String) {
         state.withLock { state in
             guard case .directory(var all) = state.content else { return }
@@ -232,10 +259,16 @@ public final class FileWrapper: Sendable {
         }
     }
 
+    /// Removes a wrapper from the folder.
+    ///
+    /// - Parameter wrapper: The wrapper to remove.
     public func removeFileWrapper(_ wrapper: FileWrapper) {
         if let name = keyForFileWrapper(wrapper) { removeFileWrapper(named: name) }
     }
 
+    /// Returns a wrapper's name in the folder; nil if the folder does not contain it.
+    ///
+    /// - Parameter wrapper: The wrapper to find.
     public func keyForFileWrapper(_ wrapper: FileWrapper) -> String? {
         fileWrappers?.first { $1 === wrapper }?.key
     }

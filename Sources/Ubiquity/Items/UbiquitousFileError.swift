@@ -2,23 +2,38 @@ import UbiquityCore
 import UbiquitySystem
 
 /// The reason why an operation on an item failed, with the codes of `CocoaError`.
+///
+/// - Source: the ubiquity and file codes of `CocoaError`, with the same numbers.
 public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kind of a failure.
     public enum Code: Int, Hashable, Sendable {
+        /// The item does not exist.
         case fileNoSuchFile = 4
         /// The item is in use.
         case fileLocking = 255
+        /// A read failed for a reason without a code of its own.
         case fileReadUnknown = 256
+        /// The user may not read the item.
         case fileReadNoPermission = 257
+        /// The name is not valid.
         case fileReadInvalidFileName = 258
+        /// The content is not valid, or has changed since it was listed.
         case fileReadCorruptFile = 259
+        /// A write failed for a reason without a code of its own.
         case fileWriteUnknown = 512
+        /// The user may not write the item.
         case fileWriteNoPermission = 513
+        /// The name is not valid for a new item.
         case fileWriteInvalidFileName = 514
+        /// The name is taken.
         case fileWriteFileExists = 516
+        /// The disk or the account has not enough space.
         case fileWriteOutOfSpace = 640
         /// Another program has changed the document since this one read it.
         case fileChangedByOther = 1026
+        /// The operation was cancelled.
         case userCancelled = 3072
+        /// Linux or this library does not support the operation.
         case featureUnsupported = 3328
         /// The device that made the content has not uploaded it yet. The download starts by itself once it has.
         case ubiquitousFileUnavailable = 4353
@@ -28,10 +43,15 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case ubiquitousFileUbiquityServerNotAvailable = 4355
     }
 
+    /// The kind of the failure.
     public let code: Code
     /// The reason in words, with the remedy.
     public let reason: String
 
+    /// Makes an error.
+    ///
+    /// - Parameter code: The kind of the failure.
+    /// - Parameter reason: The reason in words, with the remedy.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason

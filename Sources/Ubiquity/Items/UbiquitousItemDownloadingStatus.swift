@@ -1,7 +1,10 @@
 import UbiquityControl
 
 /// Whether an item's content is on this device.
+///
+/// - Source: `URLUbiquitousItemDownloadingStatus`.
 public enum UbiquitousItemDownloadingStatus: String, Hashable, Sendable, CaseIterable {
+    /// A placeholder: no content, or only a part of it, is on this device.
     case notDownloaded = "NSURLUbiquitousItemDownloadingStatusNotDownloaded"
     /// Some content is here, but a newer one is known.
     case downloaded = "NSURLUbiquitousItemDownloadingStatusDownloaded"

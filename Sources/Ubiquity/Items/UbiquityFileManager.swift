@@ -7,9 +7,13 @@ import UbiquitySystem
 /// download and eviction.
 ///
 /// All errors are `UbiquitousFileError`.
+///
+/// - Source: the ubiquity methods of `FileManager`.
 public struct UbiquityFileManager: Sendable {
+    /// The shared instance. All instances are equal.
     public static let `default` = UbiquityFileManager()
 
+    /// Makes an instance. All instances are equal.
     public init() {}
 
     // MARK: Containers
@@ -25,6 +29,9 @@ public struct UbiquityFileManager: Sendable {
     }
 
     /// Returns the mount point of the container that holds a URL; nil if there is none.
+    ///
+    /// - Parameter url: The URL of the item.
+    /// - Throws: `UbiquitousFileError`.
     public func url(forUbiquityContainerOf url: URL) throws -> URL? {
         try Self.mapping(isWriting: false) {
             try MountFinder.find(url.path).map { URL(filePath: String(decoding: $0.mountPoint, as: UTF8.self)) }
@@ -32,6 +39,8 @@ public struct UbiquityFileManager: Sendable {
     }
 
     /// Returns whether an item is meant for the cloud, uploaded or not. False if the item does not exist.
+    ///
+    /// - Parameter url: The URL of the item.
     public func isUbiquitousItem(at url: URL) -> Bool {
         (try? UbiquitousItem(at: url).resourceValues(forKeys: [.isUbiquitousItem]))?.isUbiquitousItem ?? false
     }
@@ -42,11 +51,16 @@ public struct UbiquityFileManager: Sendable {
     /// mounted. It needs neither disk nor network.
     public var ubiquityIdentityToken: UbiquityIdentityToken? { ubiquityIdentityToken(ofContainer: nil) }
 
+    /// The identity signed in to a container; nil if nobody is signed in, or it is not mounted.
+    ///
+    /// - Parameter identifier: The name of the container; nil for the one that was mounted first.
     public func ubiquityIdentityToken(ofContainer identifier: String?) -> UbiquityIdentityToken? {
         (try? Containers.mounted(identifier)).flatMap(Containers.token)
     }
 
     /// The current token, then every other token that follows: somebody signs in or out, or the mount starts or ends.
+    ///
+    /// - Parameter identifier: The name of the container; nil for the one that was mounted first.
     public func ubiquityIdentityChanges(ofContainer identifier: String? = nil) -> AsyncStream<UbiquityIdentityToken?> {
         // A slow reader gets only the newest token.
         let (stream, source) = AsyncStream.makeStream(
@@ -63,6 +77,9 @@ public struct UbiquityFileManager: Sendable {
     /// Presenters of the item are asked to release it. An item without local content is downloaded before it leaves.
     /// The call lasts as long as the download and a copy.
     ///
+    /// - Parameter url: The URL of the item.
+    /// - Parameter destinationURL: The URL after the move.
+    /// - Throws: `UbiquitousFileError`.
     /// - Parameter isUbiquitous: True to move the item into a container, false to move it out.
     public func setUbiquitous(_ isUbiquitous: Bool, itemAt url: URL, destinationURL: URL) async throws {
         try await Self.mapping(isWriting: true) {
@@ -92,6 +109,9 @@ public struct UbiquityFileManager: Sendable {
     }
 
     /// Starts to download or update an item's content, or everything in a folder. Returns at once.
+    ///
+    /// - Parameter url: The URL of the item.
+    /// - Throws: `UbiquitousFileError`.
     public func startDownloadingUbiquitousItem(at url: URL) async throws {
         try await Self.mapping(isWriting: false) {
             _ = try MountFinder.locate(url.path)
@@ -107,6 +127,7 @@ public struct UbiquityFileManager: Sendable {
     /// every item that can be evicted is evicted; then the first refusal is thrown. Do not call it inside a coordinated
     /// write of the item.
     ///
+    /// - Parameter url: The URL of the item.
     /// - Throws: `.fileLocking` if the item is open, changed, or kept by a presenter; `.fileWriteNoPermission` if it is
     ///   pinned or was never uploaded.
     public func evictUbiquitousItem(at url: URL) async throws {

@@ -4,6 +4,8 @@ import UbiquitySystem
 
 /// An opaque token for an account on this device. Two tokens are equal if the account is the same. It can be stored and
 /// compared at the program's next start; it has no other use.
+///
+/// - Source: `FileManager.ubiquityIdentityToken`.
 public struct UbiquityIdentityToken: Hashable, Codable, Sendable {
     private let value: String
 

@@ -6,13 +6,17 @@ import UbiquityCore
 ///
 /// Write it as text (`MetadataPredicate("name like '*.txt' and size > 10M and not conflicts")`), or combine comparisons
 /// with `&&`, `||` and `!`.
+///
+/// - Source: `NSPredicate` of `NSMetadataQuery`; the text has a syntax of its own.
 public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     /// The error in a predicate's text, and its position.
     public struct Malformed: Error, Hashable, Sendable, CustomStringConvertible {
         public let description: String
     }
 
+    /// The comparison of a number or a date.
     public enum Comparison: Hashable, Sendable {
+        /// Equal and not equal, less, greater, and each with equality.
         case equal, notEqual, less, lessOrEqual, greater, greaterOrEqual
 
         fileprivate var asOperator: QueryComparison.Operator {
@@ -27,10 +31,13 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The comparison of a text. Texts are compared by their bytes.
     public enum TextComparison: Hashable, Sendable {
+        /// The whole text is equal, or not equal.
         case equal, notEqual
         /// "*" matches any characters, "?" matches one.
         case like
+        /// The text contains, begins with, or ends with another one.
         case contains, beginsWith, endsWith
 
         fileprivate var asOperator: QueryComparison.Operator {
@@ -51,6 +58,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
     /// Parses a predicate. Relative times such as "now-7d" refer to the time of this call.
     ///
+    /// - Parameter text: The predicate, such as "size > 10M and not conflicts".
     /// - Throws: `Malformed` if the text is not a predicate.
     public init(_ text: String) throws(Malformed) {
         do throws(UbiquityError) {
@@ -62,8 +70,14 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
     /// Matches every item.
     public static let all = MetadataPredicate(.constant(true))
+    /// Matches no item.
     public static let none = MetadataPredicate(.constant(false))
 
+    /// Compares the item's name.
+    ///
+    /// - Parameter comparison: How the name is compared.
+    /// - Parameter text: The text to compare with; a pattern for `like`.
+    /// - Parameter caseInsensitive: Whether upper and lower case are equal.
     public static func name(
         _ comparison: TextComparison, _ text: String, caseInsensitive: Bool = false
     ) -> MetadataPredicate {
@@ -79,6 +93,11 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Compares a text attribute. Matches nothing for other attributes.
+    ///
+    /// - Parameter attribute: The attribute to compare.
+    /// - Parameter comparison: How it is compared.
+    /// - Parameter text: The text to compare with.
+    /// - Parameter caseInsensitive: Whether upper and lower case are equal.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: TextComparison, _ text: String, caseInsensitive: Bool = false
     ) -> MetadataPredicate {
@@ -90,6 +109,10 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Compares a number attribute. Matches nothing for other attributes.
+    ///
+    /// - Parameter attribute: The attribute to compare.
+    /// - Parameter comparison: How it is compared.
+    /// - Parameter number: The number to compare with.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: Comparison, _ number: Double
     ) -> MetadataPredicate {
@@ -101,6 +124,10 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
     /// Compares a date attribute. Matches nothing for other attributes. A date outside the years 1 to 9999 is replaced
     /// by the nearest.
+    ///
+    /// - Parameter attribute: The attribute to compare.
+    /// - Parameter comparison: How it is compared.
+    /// - Parameter date: The date to compare with.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: Comparison, _ date: Date
     ) -> MetadataPredicate {
@@ -111,11 +138,16 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Matches items whose flag is true. Matches nothing for other attributes.
+    ///
+    /// - Parameter attribute: The flag.
     public static func attribute(_ attribute: MetadataAttribute) -> MetadataPredicate {
         guard attribute.key.values == .flag else { return .none }
         return MetadataPredicate(.comparison(QueryComparison(attribute.key, .equal, [.flag(true)])))
     }
 
+    /// Matches items with a downloading status.
+    ///
+    /// - Parameter status: The status.
     public static func downloadingStatus(_ status: UbiquitousItemDownloadingStatus) -> MetadataPredicate {
         let word: ItemReport.DownloadingStatus
         switch status {
@@ -127,14 +159,25 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
             .comparison(QueryComparison(.downloadingStatus, .equal, [.text(word.rawValue)])))
     }
 
+    /// Matches items that meet both predicates.
+    ///
+    /// - Parameter left: A predicate.
+    /// - Parameter right: Another predicate.
     public static func && (left: MetadataPredicate, right: MetadataPredicate) -> MetadataPredicate {
         MetadataPredicate(left.predicate.and(right.predicate))
     }
 
+    /// Matches items that meet one of the predicates, or both.
+    ///
+    /// - Parameter left: A predicate.
+    /// - Parameter right: Another predicate.
     public static func || (left: MetadataPredicate, right: MetadataPredicate) -> MetadataPredicate {
         MetadataPredicate(left.predicate.or(right.predicate))
     }
 
+    /// Matches items that do not meet the predicate.
+    ///
+    /// - Parameter predicate: A predicate.
     public static prefix func ! (predicate: MetadataPredicate) -> MetadataPredicate {
         MetadataPredicate(.not(predicate.predicate))
     }

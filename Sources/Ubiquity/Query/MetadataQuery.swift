@@ -15,7 +15,10 @@ import UbiquitySystem
 ///
 /// While `disableUpdates` holds, the results stay the same, so a program can iterate over them. `enableUpdates` reports
 /// the changes made meanwhile at once. A query ends with `stop`, or when its last reference is released.
+///
+/// - Source: `NSMetadataQuery`.
 public final class MetadataQuery: Sendable {
+    /// The place that a query searches.
     public enum SearchScope: String, CaseIterable, Hashable, Sendable {
         /// Items in the container's `Documents`, downloaded or not.
         case ubiquitousDocuments
@@ -27,14 +30,23 @@ public final class MetadataQuery: Sendable {
         case localDocuments
     }
 
+    /// A part of the results' order.
     public struct SortDescriptor: Hashable, Sendable {
+        /// The direction of an order.
         public enum Order: Hashable, Sendable {
+            /// Smallest first, or largest first.
             case forward, reverse
         }
 
+        /// The attribute that decides.
         public let attribute: MetadataAttribute
+        /// The direction.
         public let order: Order
 
+        /// Makes a part of an order.
+        ///
+        /// - Parameter attribute: The attribute that decides.
+        /// - Parameter order: The direction.
         public init(_ attribute: MetadataAttribute, order: Order = .forward) {
             self.attribute = attribute
             self.order = order
@@ -43,23 +55,35 @@ public final class MetadataQuery: Sendable {
 
     /// An event of a query.
     public struct Event: Hashable, Sendable {
+        /// The phase that the event belongs to.
         public enum Kind: Hashable, Sendable {
+            /// The query has begun.
             case didStartGathering
             /// More results were found (`addedItems`). Some may have changed or gone before gathering ended.
             case gatheringProgress
+            /// The results are complete.
             case didFinishGathering
+            /// Items match now, have changed, or no longer match.
             case didUpdate
         }
 
+        /// The phase that the event belongs to.
         public let kind: Kind
+        /// The changes in the results.
         public let update: MetadataUpdate
+        /// The items that match since this event.
         public var addedItems: [MetadataItem] { update.addedItems }
+        /// The items that have changed.
         public var changedItems: [MetadataItem] { update.changedItems }
+        /// The items that no longer match, in their last state.
         public var removedItems: [MetadataItem] { update.removedItems }
     }
 
+    /// The condition of the results.
     public let predicate: MetadataPredicate
+    /// The places that the query searches.
     public let searchScopes: [SearchScope]
+    /// The order of the results.
     public let sortDescriptors: [SortDescriptor]
     /// Changes within this time are reported together. Between 0.02 and 60 s.
     public let notificationBatchingInterval: Duration
@@ -70,6 +94,10 @@ public final class MetadataQuery: Sendable {
     ///
     /// - Parameters:
     ///   - container: A URL in the container to search; nil if only one container is mounted.
+    ///   - predicate: The condition of the results.
+    ///   - searchScopes: The places to search.
+    ///   - sortDescriptors: The order of the results.
+    ///   - notificationBatchingInterval: Changes within this time are reported together.
     public init(
         predicate: MetadataPredicate = .all,
         searchScopes: [SearchScope] = [.ubiquitousDocuments, .ubiquitousData],
@@ -164,18 +192,23 @@ public final class MetadataQuery: Sendable {
         for task in tasks { task.cancel() }
     }
 
+    /// Whether `start` was called.
     public var isStarted: Bool { state.withLock { $0.isStarted } }
+    /// Whether the results are still incomplete.
     public var isGathering: Bool { state.withLock { $0.isGathering } }
+    /// Whether the query has ended.
     public var isStopped: Bool { state.withLock { $0.outcome != nil } }
 
     // MARK: Results
 
     /// The results in the order of `sortDescriptors`, then as a tree is listed.
     public var results: [MetadataItem] { state.withLock { $0.shown() } }
+    /// The number of results.
     public var resultCount: Int { results.count }
 
     /// Freezes the results until `enableUpdates` has been called as often.
     public func disableUpdates() { state.withLock { $0.disable() } }
+    /// Ends one `disableUpdates`. The last one reports all changes made meanwhile.
     public func enableUpdates() { state.withLock { $0.enable() } }
 
     /// The events from now on. Each sequence gets all of them; a slow reader gets the missed ones merged. The sequence
@@ -188,6 +221,7 @@ public final class MetadataQuery: Sendable {
         return Updates(inbox: inbox, signals: signals)
     }
 
+    /// The sequence of events.
     public struct Updates: AsyncSequence, Sendable {
         public typealias Element = Event
         public typealias Failure = any Error

@@ -1,10 +1,15 @@
 /// The changes in a query's results. Each list has the order of the results; each item is in one list.
+///
+/// - Source: the update keys of `NSMetadataQuery`.
 public struct MetadataUpdate: Hashable, Sendable {
+    /// The items that match now and did not before.
     public internal(set) var addedItems: [MetadataItem] = []
+    /// The items that have changed.
     public internal(set) var changedItems: [MetadataItem] = []
     /// The removed items in their last state.
     public internal(set) var removedItems: [MetadataItem] = []
 
+    /// Whether nothing has changed.
     public var isEmpty: Bool { addedItems.isEmpty && changedItems.isEmpty && removedItems.isEmpty }
 }
 

@@ -5,6 +5,9 @@ import UbiquityCore
 // Lists a file's versions.
 extension FileVersion {
     /// Returns the file's current version; nil if the file does not exist or is in no container.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`.
     public static func currentVersionOfItem(at url: URL) async throws -> FileVersion? {
         try await versions(of: url).first(where: \.isCurrent)
     }
@@ -12,17 +15,24 @@ extension FileVersion {
     /// Returns all versions but the current one: unresolved conflicts, then earlier versions, newest first, as long as
     /// the cloud keeps them. While the cloud is unreachable, the list has the versions this device knows; it always has
     /// all conflicts.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`.
     public static func otherVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         try await versions(of: url).filter { !$0.isCurrent }
     }
 
     /// Returns the conflict versions that need a decision.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`.
     public static func unresolvedConflictVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         try await versions(of: url).filter { $0.isConflict && !$0.isResolved }
     }
 
     /// Returns the versions the cloud has. Reading one downloads its content.
     ///
+    /// - Parameter url: The URL of the file.
     /// - Throws: `.ubiquitousFileUbiquityServerNotAvailable` while the cloud is unreachable.
     public static func nonlocalVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         let report = try await report(of: url)
@@ -33,6 +43,10 @@ extension FileVersion {
     }
 
     /// Returns the version with that identifier; nil if it no longer exists.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Parameter identifier: The persistent identifier of the version.
+    /// - Throws: `UbiquitousFileError`.
     public static func version(
         ofItemAt url: URL, forPersistentIdentifier identifier: String
     ) async throws -> FileVersion? {
@@ -41,6 +55,9 @@ extension FileVersion {
 
     /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay; the cloud removes them after
     /// its retention time.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`.
     public static func removeOtherVersionsOfItem(at url: URL) async throws {
         for version in try await unresolvedConflictVersionsOfItem(at: url) { try await version.remove() }
     }

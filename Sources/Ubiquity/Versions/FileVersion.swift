@@ -12,18 +12,23 @@ import UbiquitySystem
 /// Versions count as content. List and read them inside a coordinated read of their file; replace, remove and resolve
 /// them inside a coordinated write. A list is a snapshot: conflicts appear and are resolved elsewhere at any time. List
 /// again when a presenter is notified of a gained or resolved version.
+///
+/// - Source: `NSFileVersion`.
 public final class FileVersion: Sendable {
     /// Where the content can be read: the file itself, or an entry of the hidden folder `.versions` beside it. Reading
     /// downloads the content if needed; writing is not possible.
     public let url: URL
     /// The file's name when the version was saved.
     public let localizedName: String
+    /// The name of the device that saved the version.
     public let localizedNameOfSavingComputer: String
+    /// The content's modification date.
     public let modificationDate: Date
     /// Identifies the version on all devices for as long as it exists.
     public let persistentIdentifier: String
     /// Bytes.
     public let size: Int64
+    /// Whether this is the current version.
     public let isCurrent: Bool
     /// Whether the version lost a conflict. Not every version besides the current one did.
     public let isConflict: Bool
@@ -54,6 +59,8 @@ public final class FileVersion: Sendable {
 
     /// Reads a file's content, downloading it if needed; for a package use `fileWrapper`. Calls that open files without
     /// waiting, such as Foundation's, fail for content that is not on this device.
+    ///
+    /// - Throws: `UbiquitousFileError`.
     public func contents() async throws -> Data {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
@@ -68,6 +75,9 @@ public final class FileVersion: Sendable {
     }
 
     /// Returns the version as a wrapper: a package's members, or a file. Contents are downloaded when they are read.
+    ///
+    /// - Parameter options: Whether contents are read at once.
+    /// - Throws: `UbiquitousFileError`.
     public func fileWrapper(options: FileWrapper.ReadingOptions = []) async throws -> FileWrapper {
         try await FileWrapper(url: url, options: options)
     }
@@ -89,6 +99,9 @@ public final class FileVersion: Sendable {
     /// Writes the version's content to a file, existing or new. An existing file is replaced without asking. The
     /// version stays unresolved unless it is moved.
     ///
+    /// - Parameter url: The URL of the file.
+    /// - Parameter options: Whether the version is removed afterwards.
+    /// - Throws: `UbiquitousFileError`.
     /// - Returns: The URL written to.
     @discardableResult
     public func replaceItem(at url: URL, options: ReplacingOptions = []) async throws -> URL {
@@ -133,6 +146,7 @@ public final class FileVersion: Sendable {
 
     /// Resolves the conflict on all devices. The version is removed.
     ///
+    /// - Parameter isResolved: True; false is not supported.
     /// - Throws: `.featureUnsupported` for false: a resolved conflict cannot be reopened.
     public func setResolved(_ isResolved: Bool = true) async throws {
         guard isResolved else {
