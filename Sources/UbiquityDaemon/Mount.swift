@@ -112,10 +112,11 @@ final class Mount: Sendable {
     /// A warning if the disk has less free space than the floor at the start. Nothing is refused then, so no error
     /// would report it.
     private static func lowDiskNotice(_ engine: SyncEngine) -> [String] {
-        guard let free = try? engine.freeBytesBelowFloor() else { return [] }
+        guard let free = try? engine.space.freeBytesBelowFloor() else { return [] }
+        let floor = ByteSize.text(engine.space.floor.usual)
         return [
             "only \(ByteSize.text(free)) are free on the disk, and --disk-floor keeps "
-                + "\(ByteSize.text(engine.floor.usual)) free: contents are evicted, and larger files are downloaded "
+                + "\(floor) free: contents are evicted, and larger files are downloaded "
                 + "only when they are opened or named in 'ubiquity download'; free some space, or set a smaller "
                 + "--disk-floor",
         ]

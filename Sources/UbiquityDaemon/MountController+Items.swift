@@ -54,7 +54,7 @@ extension MountController {
     /// Throws `.noSpace` if a pinned content cannot be downloaded because the disk lacks space. The item stays pinned.
     private func requireRoom(for key: ItemKey, _ coming: Lock<Int64>) throws {
         guard let row = try parts.index.row(key: key), row.contentState != .complete else { return }
-        guard let refusal = try engine.refusalForRoom(of: row, after: coming.withLock({ $0 })) else {
+        guard let refusal = try engine.space.refusal(of: row, after: coming.withLock({ $0 })) else {
             return coming.withLock { $0 += row.size }
         }
         throw UbiquityError(

@@ -22,7 +22,7 @@ extension MountController {
             mountPoint: settings.mountPoint, container: settings.container.name, account: parts.account,
             device: DeviceDescription(id: parts.identity.id.description, name: parts.identity.name),
             cloud: contact(summary.connection), revision: summary.revision.number, policy: settings.policy.rawValue,
-            cacheLimit: settings.cacheLimit, diskFloor: engine.floor.configured,
+            cacheLimit: settings.cacheLimit, diskFloor: engine.space.floor.configured,
             cachedBytes: try parts.engine.cachedBytes(),
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
             downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),

@@ -61,9 +61,9 @@ final class WaitCheck: Sendable {
 
     /// Whether the wait needs disk space first. It would last until the user frees space.
     func lacksRoom() throws -> Bool {
-        if wanted.idle, try parts.engine.summary().lacksRoom { return true }
+        if wanted.idle, try parts.engine.summary().lacksSpace { return true }
         guard wanted.downloaded, let key = missing.withLock({ $0 }) else { return false }
-        return try isMissing(key) && parts.engine.lacksRoom(key)
+        return try isMissing(key) && parts.engine.lacksSpace(key)
     }
 
     private func isWaitingForHeldOnes(_ reader: IndexReader) throws -> Bool {

@@ -30,7 +30,7 @@ final class Download: Sendable {
         var lanes = 0
         var lastBatchBytes = 0
         var isFinished = false
-        var isOutOfRoom = false
+        var isOutOfSpace = false
     }
 
     private let state = Lock(State())
@@ -59,14 +59,14 @@ final class Download: Sendable {
     var isBackground: Bool { state.withLock { $0.isBackground } }
 
     /// Records that the disk was full.
-    func noteNoRoom() { state.withLock { $0.isOutOfRoom = true } }
+    func recordNoSpace() { state.withLock { $0.isOutOfSpace = true } }
 
     /// Records that the disk has space again.
-    func noteRoom() { state.withLock { $0.isOutOfRoom = false } }
+    func recordSpace() { state.withLock { $0.isOutOfSpace = false } }
 
     /// Whether the partial content is useless once unwanted. Either the disk has no space for the remaining chunks, or
     /// it is a replacement, which the index does not record before it is complete.
-    var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfRoom || isReplacement) } }
+    var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfSpace || isReplacement) } }
 
     /// Waits until the range is present.
     /// - Parameter onWait: called when the wait is registered. A failure from then on ends the wait.

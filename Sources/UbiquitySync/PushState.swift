@@ -35,8 +35,6 @@ struct PushState {
     var tooLarge: [ItemKey: Int64] = [:]
     /// How often no decision was possible about a package with two states.
     var undecided: [ItemKey: Int] = [:]
-    /// Items that the cloud does not know. The feed is read, since it may report their deletion.
-    var askedFeedAbout: Set<ItemID> = []
     /// Whether the cloud refused a change because the account is full.
     var isAccountFull = false
     /// Changes that wait for space in the account, as far as they were examined.

@@ -163,11 +163,11 @@ package enum SyncLimits {
     static let firstFetchBytes = 256 << 10
     static let followingFetchBytes = 4 << 20
     /// Bytes of a download for which space is freed at a time.
-    static let roomAhead: Int64 = 64 << 20
+    static let spaceAhead: Int64 = 64 << 20
     /// The first and the last wait of a reader whose bytes do not fit on the disk. The wait doubles each time, some 3 s
     /// in all. A file that a program has just closed stays in use for a moment before it can be evicted.
-    static let firstWaitForRoom = Duration.milliseconds(50)
-    static let lastWaitForRoom = Duration.milliseconds(1600)
+    static let firstWaitForSpace = Duration.milliseconds(50)
+    static let lastWaitForSpace = Duration.milliseconds(1600)
     /// Unplaced records tried in one transaction.
     static let settleBatch = 1000
     /// How often records may be tried in one transaction. The largest container needs a tenth of it.

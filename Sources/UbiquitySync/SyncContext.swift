@@ -143,6 +143,51 @@ package final class SyncContext: Sendable {
     }
 }
 
+/// A room of the engine: a type with its own state that holds the context. It gets short names for what is in there.
+package protocol SyncRoom: Sendable {
+    var context: SyncContext { get }
+}
+
+extension SyncRoom {
+    package var index: ItemIndex { context.index }
+    package var store: ContentStore { context.store }
+    package var service: any CloudService { context.service }
+    package var configuration: SyncConfiguration { context.configuration }
+    package var timekeeper: any Timekeeper { context.timekeeper }
+    package var random: any RandomSource { context.random }
+    package var pool: BlockingPool { context.pool }
+    package var executor: (any TaskExecutor)? { context.executor }
+    package var logger: Logger { context.logger }
+    package var scanner: ContentScanner { context.scanner }
+    package var connection: Connection { context.connection }
+    var problems: Problems { context.problems }
+    var transfers: Transfers { context.transfers }
+    var throttle: Throttle { context.throttle }
+    var feed: FeedStatus { context.feed }
+    var pushSignal: Signal { context.signals.push }
+    var downloadSignal: Signal { context.signals.download }
+    var feedSignal: Signal { context.signals.feed }
+    var spaceSignal: Signal { context.signals.space }
+    var progress: Broadcast { context.progress }
+    package var openItems: (any OpenItems)? { context.openItems }
+
+    package func discard(_ contents: [ContentID]) { context.discard(contents) }
+    package func removeRetired() throws { try context.removeRetired() }
+    package func settler(_ transaction: IndexTransaction) -> Settler { context.settler(transaction) }
+    package func manifest(of content: RemoteContent) async throws -> Manifest {
+        try await context.manifest(of: content)
+    }
+    package func patiently<R>(while isWanted: () -> Bool = { true }, _ body: () async throws -> R) async throws -> R {
+        try await context.patiently(while: isWanted, body)
+    }
+    package func refreshUsage() async { await context.refreshUsage() }
+    package func wait(
+        atMost duration: Duration, until condition: @Sendable () async throws -> Bool
+    ) async throws -> Bool {
+        try await context.wait(atMost: duration, until: condition)
+    }
+}
+
 /// Time, randomness, threads and the log. A simulator passes its own.
 package struct SyncEnvironment: Sendable {
     package let timekeeper: any Timekeeper

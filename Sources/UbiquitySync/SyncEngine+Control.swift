@@ -9,84 +9,11 @@ extension SyncEngine {
     /// Binds the object that knows the open files. Call it once, before `run`. Without it, no file counts as open.
     package func bind(_ openItems: any OpenItems) { context.bind(openItems) }
 
-    /// Evicts an item's content, which the cloud has. Name, size, times, attributes and inode number remain.
-    ///
-    /// The index is updated first: a crash right after leaves an unreferenced backing file, which the next start
-    /// removes.
-    /// - Throws: `.busy` (open, changed, or being uploaded), `.notPermitted` (pinned), `.noSuchAttribute` (never
-    ///   uploaded), `.isDirectory`, `.notFound`.
-    /// - Returns: whether the item had a content.
+    /// Evicts an item's content, which the cloud has. See `Evictor.evict`.
     @discardableResult
-    package func evict(_ key: ItemKey) throws -> Bool {
-        guard let openItems else { return try evictClosed(key) }
-        guard let hadContent = try openItems.whileClosed(key, { try evictClosed(key) }) else {
-            throw UbiquityError(.busy, "a program has it open")
-        }
-        return hadContent
-    }
+    package func evict(_ key: ItemKey) throws -> Bool { try evictor.evict(key) }
 
-    private func evictClosed(_ key: ItemKey) throws -> Bool {
-        let dropped = try index.write(.remote) { transaction -> ContentID? in
-            guard let row = try transaction.row(key: key), !row.isDeleted else {
-                throw UbiquityError(.notFound, "the item is gone")
-            }
-            try requireEvictable(row, try transaction.remote(id: row.id))
-            var next = row
-            next.content = nil
-            next.contentState = .none
-            next.flags.remove(.keptCurrent)
-            next.flags.subtract([.downloadRequested, .broughtOnRequest])
-            try transaction.update(next, before: row)
-            guard let content = row.content else {
-                // The download was requested and is not wanted any more.
-                if next.flags != row.flags { transaction.note(.attributes, before: row, after: next) }
-                return nil
-            }
-            try transaction.forgetContent(content)
-            transaction.note(.content, before: row, after: next)
-            // If a newer version waited to replace the content, the placeholder shows that version now.
-            var settler = settler(transaction)
-            try settler.settle(row.id)
-            return content
-        }
-        if let dropped {
-            logger.debug("evicted", metadata: ["item": "\(key)"])
-            if let download = downloads.download(with: dropped) {
-                download.clearBackground()
-                downloads.remove(download)
-            }
-            store.retire([dropped])
-        }
-        return dropped != nil
-    }
-
-    private func requireEvictable(_ row: ItemRow, _ remote: RemoteItem?) throws {
-        guard row.kind != .directory else { throw UbiquityError(.isDirectory, "a folder has no content of its own") }
-        guard row.kind == .file else { throw UbiquityError(.invalid, "only files have content to evict") }
-        guard !row.isPinned else {
-            throw UbiquityError(.notPermitted, "it is pinned", remedy: "ubiquity unpin it first")
-        }
-        guard !row.isExcluded else {
-            throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy")
-        }
-        guard !row.isWriting else { throw UbiquityError(.busy, "a program has it open for writing") }
-        // The account may be gone, and then this is the only copy.
-        guard connection.status.phase != .signedOut else {
-            throw UbiquityError(
-                .notPermitted, "the device is signed out and cannot check that the cloud has it",
-                remedy: "sign in: ubiquity login")
-        }
-        guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
-            throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
-        }
-        // Dirty fields other than content count too: the item's state exists only on this device.
-        guard row.dirty.isEmpty else {
-            throw UbiquityError(.busy, "its changes have not been uploaded yet")
-        }
-        guard content.version != row.version || content.isAvailable else {
-            throw UbiquityError(.busy, "the cloud has not confirmed its content yet")
-        }
-    }
+    package func cachedBytes() throws -> Int64 { try space.cachedBytes() }
 
     /// - Returns: whether the pin changed.
     @discardableResult

@@ -79,7 +79,7 @@ extension SyncEngine {
                 }
             } + wantedByPackages(reader, limit: room)
         }
-        var room = Room(rows: room, bytes: try eagerRoom())
+        var room = Room(rows: room, bytes: try space.eagerSpace())
         var scan = wantedScan.withLock { $0 }
         var isAnew = scan.isAtBeginning
         while result.count < room.rows {
@@ -144,7 +144,8 @@ extension SyncEngine {
     func downloadInBackground(_ row: ItemRow) async {
         do {
             let coming = try await bytesToCome(row)
-            let download = try await withRoom(for: coming.missing, above: floor.bytes(for: row, size: coming.size)) {
+            let floor = space.floor.bytes(for: row, size: coming.size)
+            let download = try await space.withSpace(for: coming.missing, above: floor) {
                 let download = row.contentState == .complete
                     ? try await beginReplacement(row) : try await openedDownload(row.key)
                 download.setBackground()
@@ -190,7 +191,7 @@ extension SyncEngine {
         if let running = downloads.download(of: row.key), running.version == known.version { return running }
         let manifest = try await manifest(of: known)
         return try await pool.run { [self] in
-            try makeRoom(for: known.size)
+            try space.makeSpace(for: known.size)
             let partial = try newContent(manifest, size: known.size)
             let download = Download(key: row.key, version: known.version, content: partial, isReplacement: true)
             downloads.add(download)

@@ -34,7 +34,7 @@ extension SyncEngine {
                     break
                 }
                 defer { download.release(batch) }
-                try await getMakingRoom(batch, download)
+                try await getMakingSpace(batch, download)
             }
             // A finished lane knows nothing of the other lanes' errors: only the complete content clears a problem.
             if !hasLeft { download.leaveLane() }
@@ -66,7 +66,7 @@ extension SyncEngine {
             }
         }
         // Fail the waiters and end the background download. The download loop begins it again later.
-        if error.code == .noSpace { download.noteNoRoom() }
+        if error.code == .noSpace { download.recordNoSpace() }
         download.clearBackground()
         download.fail(error)
         retire(download)
@@ -97,26 +97,26 @@ extension SyncEngine {
 
     /// Gets chunks. On a full disk, a file whose eviction would free space may be about to close, so a wanted download
     /// waits for that.
-    private func getMakingRoom(_ batch: [Int], _ download: Download) async throws {
+    private func getMakingSpace(_ batch: [Int], _ download: Download) async throws {
         let bytes = batch.reduce(0) { $0 + Int64(download.content.manifest[$1].length) }
-        fetchingBytes.withLock { $0 += bytes }
-        defer { fetchingBytes.withLock { $0 -= bytes } }
-        var pause = SyncLimits.firstWaitForRoom
+        space.beginFetch(of: bytes)
+        defer { space.endFetch(of: bytes) }
+        var pause = SyncLimits.firstWaitForSpace
         while true {
             let before = download.content.presentBytes
             do {
                 try await get(batch, bytes, download)
-                return download.noteRoom()
+                return download.recordSpace()
             } catch let error as UbiquityError where error.code == .noSpace {
-                if download.content.presentBytes > before { pause = SyncLimits.firstWaitForRoom }
-                var hasRoom = false
-                while !hasRoom {
-                    guard pause <= SyncLimits.lastWaitForRoom, download.isWanted,
-                        try await pool.run({ try self.hasEvictable() })
+                if download.content.presentBytes > before { pause = SyncLimits.firstWaitForSpace }
+                var hasSpace = false
+                while !hasSpace {
+                    guard pause <= SyncLimits.lastWaitForSpace, download.isWanted,
+                        try await pool.run({ try self.space.hasEvictable() })
                     else { throw error }
                     try await timekeeper.sleep(for: pause)
                     pause *= 2
-                    hasRoom = try await pool.run { try self.makeRoomNow(for: bytes) }
+                    hasSpace = try await pool.run { try self.space.makeSpaceNow(for: bytes) }
                 }
             }
         }
@@ -126,7 +126,7 @@ extension SyncEngine {
     private func get(_ batch: [Int], _ bytes: Int64, _ download: Download) async throws {
         let content = download.content
         let missing = try await pool.run {
-            self.makeRoomAhead(of: bytes, download)
+            self.space.makeSpaceAhead(of: bytes, download)
             return try self.buildLocally(batch, content)
         }
         if missing.count < batch.count { download.wakeReaders() }
@@ -134,7 +134,7 @@ extension SyncEngine {
         try connection.requireAllowed()
         do {
             // The download loop retries a download that no program waits for.
-            try await context.patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
+            try await patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
         } catch let error as UbiquityError where error.code == .damaged {
             // Fetch once more: the chunk may have been damaged in transit and not at the source.
             try await fetchMissing(missing, download)

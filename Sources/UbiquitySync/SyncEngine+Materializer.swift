@@ -127,7 +127,7 @@ extension SyncEngine: Materializer {
     private func makePartial(
         _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent, _ manifest: Manifest
     ) throws -> Download {
-        try makeRoom(for: known.size)
+        try space.makeSpace(for: known.size)
         let partial = try newContent(manifest, size: known.size)
         let content = partial.id
         do {

@@ -192,30 +192,4 @@ extension SyncEngine {
         guard next != row else { return }
         try index.write(.startup) { [next] in try $0.update(next, before: row) }
     }
-
-    /// Deletes items that this device announced and whose content is lost: no other device ever had it. Call it after
-    /// the feed was read to its end, when the index has everything announced, and again while some of these items wait
-    /// for a place.
-    func giveUpLostContents() throws {
-        let waits = try index.write(.remote) { transaction in
-            var waits = false
-            for id in try transaction.announced(by: configuration.device) {
-                guard let row = try transaction.row(id: id), row.isDeleted || row.entry != nil else {
-                    waits = true
-                    continue
-                }
-                guard row.dirty.isEmpty, row.contentState != .complete else { continue }
-                logger.warning("a new file's content was lost with the power: deleting it", metadata: ["item": "\(id)"])
-                try transaction.giveUp(row)
-            }
-            try transaction.noteLostContents(wait: waits)
-            return waits
-        }
-        feed.update { feed in
-            feed.mayHaveLost = false
-            feed.knowsWhatWasSent = true
-            feed.looksForLost = waits
-        }
-        pushSignal.fire()
-    }
 }

@@ -135,7 +135,7 @@ extension SyncEngine {
     }
 
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
-        let (group, response) = try withoutUnheard(group, response)
+        let (group, response) = try unknownItems.withoutUnknown(group, response)
         let keeper = KeptDeletions(
             isOn: configuration.completesDeletions,
             attempts: push.withLock { $0.keptDeletions.mapValues(\.backoff.attempts) })

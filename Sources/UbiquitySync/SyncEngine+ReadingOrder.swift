@@ -29,7 +29,7 @@ extension SyncEngine {
                 entry.name, in: entry.parent, upcoming: following.compactMap { $0.entry?.name }, now: timekeeper.now())
         }
         guard count > 0 else { return [] }
-        var room = min(try freeRoom(), SyncLimits.aheadBytes)
+        var room = min(try space.freeSpace(), SyncLimits.aheadBytes)
         return try index.read { reader in
             var files = [ItemRow]()
             for row in following where row.size <= SyncLimits.aheadFileSize && row.size <= room {

@@ -152,7 +152,7 @@ extension SyncEngine {
             await maintain("look for unreferenced contents") { try self.sweepLater() }
             await maintain("sync contents") { try self.syncContents() }
             await maintain("checkpoint the log") { [index] in try index.checkpoint() }
-            await maintain("keep within the limits") { try self.keepWithinLimits() }
+            await maintain("keep within the limits") { try self.space.keepWithinLimits() }
             await maintain("remove folders") { try self.removeLingering() }
             await maintain("remove contents") { try self.removeRetired() }
             reportRefusals()

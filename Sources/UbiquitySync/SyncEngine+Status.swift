@@ -42,7 +42,7 @@ package struct SyncSummary: Sendable, Hashable {
     /// count.
     package var isIdle: Bool
     /// Whether wanted contents wait for space on the disk and nothing else is being downloaded.
-    package var lacksRoom: Bool
+    package var lacksSpace: Bool
 }
 
 extension SyncEngine {
@@ -101,7 +101,7 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let room = try roomForWanted()
+        let room = try spaceForWanted()
         let (position, dirty, unsent, actions, bytes, isSettled, isDue) = try index.read { reader in
             let dirty = try reader.dirtyCount()
             return (
@@ -121,26 +121,26 @@ extension SyncEngine {
             connection: connection.status, revision: position.revision, pendingUploads: unsent + actions,
             pendingUploadBytes: bytes, activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle,
-            lacksRoom: try isIdle && room != nil && hasUnfit())
+            lacksSpace: try isIdle && room != nil && hasUnfit())
     }
 
     /// The space on the disk, if a download failed for lack of it. Otherwise nil, since measuring the disk is costly.
-    private func roomForWanted() throws -> DiskRoom? { try problems.areAny(.noSpace) ? diskRoom() : nil }
+    private func spaceForWanted() throws -> DiskSpace? { try problems.areAny(.noSpace) ? space.diskSpace() : nil }
 
     /// Whether a content is wanted here that the disk may have space for.
-    private func isAnyDownloadDue(_ reader: IndexReader, _ room: DiskRoom?) throws -> Bool {
+    private func isAnyDownloadDue(_ reader: IndexReader, _ room: DiskSpace?) throws -> Bool {
         var last = ItemKey(0)
         while true {
             let rows = try reader.wanted(eager: 0, after: last, limit: room == nil ? 1 : SyncLimits.rowsPerRead)
             guard let end = rows.last else { break }
-            guard rows.allSatisfy({ lacksRoom($0, size: $0.size, room) }) else { return true }
+            guard rows.allSatisfy({ lacksSpace($0, size: $0.size, room) }) else { return true }
             last = end.key
         }
         let replaced = try reader.records(.awaitingContent, limit: room == nil ? 1 : SyncLimits.settleBatch)
         return try !replaced.allSatisfy { id in
             guard let row = try reader.row(id: id), let content = try reader.remote(id: id)?.content
             else { return false }
-            return lacksRoom(row, size: content.size, room)
+            return lacksSpace(row, size: content.size, room)
         }
     }
 
@@ -152,28 +152,28 @@ extension SyncEngine {
         }
     }
 
-    private func lacksRoom(_ row: ItemRow, size: Int64, _ room: DiskRoom?) -> Bool {
+    private func lacksSpace(_ row: ItemRow, size: Int64, _ room: DiskSpace?) -> Bool {
         guard let room, problems.problem(.download, of: row.key)?.error.code == .noSpace else { return false }
         return !room.fits(row, size: size)
     }
 
     /// Whether the item's download waits for space on the disk.
-    package func lacksRoom(_ key: ItemKey) throws -> Bool {
-        guard let room = try roomForWanted(), let (row, content) = try index.read({ reader in
+    package func lacksSpace(_ key: ItemKey) throws -> Bool {
+        guard let room = try spaceForWanted(), let (row, content) = try index.read({ reader in
             try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)?.content) }
         }) else { return false }
-        return lacksRoom(row, size: content?.size ?? row.size, room)
+        return lacksSpace(row, size: content?.size ?? row.size, room)
     }
 
     /// Items to be downloaded in the background, whether or not a download is in progress, and their bytes.
     package func waitingDownloads() throws -> (items: Int, bytes: Int64) {
-        let eager = try eagerRoom()
+        let eager = try space.eagerSpace()
         return try index.read { try $0.wantedTotal(eager: eager) }
     }
 
     /// The first `limit` of these items that are to be downloaded in the background.
     package func wanted(of keys: some Sequence<ItemKey>, limit: Int) throws -> [ItemKey] {
-        let eager = try eagerRoom()
+        let eager = try space.eagerSpace()
         return try index.read { reader in
             var wanted = [ItemKey]()
             for key in keys where wanted.count < limit {
@@ -185,7 +185,7 @@ extension SyncEngine {
 
     /// Wanted items whose contents other devices have not uploaded yet, at most `limit`.
     package func awaited(limit: Int) throws -> [ItemKey] {
-        let eager = try eagerRoom()
+        let eager = try space.eagerSpace()
         return try index.read { try $0.awaited(eager: eager, limit: limit) }
     }
 

@@ -23,7 +23,7 @@ extension SyncEngine {
         while result.hasMore, result.items.count < limit {
             let wanted = min(limit - result.items.count, Limits.maximumTrashPage)
             let position = result.items.last?.position
-            let page = try await context.patiently {
+            let page = try await patiently {
                 try await service.trash(in: folder, after: position, limit: wanted)
             }
             result.items += page.items
@@ -145,7 +145,7 @@ extension SyncEngine {
         while hasMore {
             try connection.requireAllowed()
             let after = position
-            let page = try await context.patiently {
+            let page = try await patiently {
                 try await service.trash(in: folder, after: after, limit: Limits.maximumTrashPage)
             }
             for item in page.items { try body(item) }

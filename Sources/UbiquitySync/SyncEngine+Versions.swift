@@ -26,7 +26,7 @@ extension SyncEngine {
     /// Every version of an item at the cloud, resolved ones included.
     package func allVersions(of item: ItemID) async throws -> [RemoteVersion] {
         try connection.requireAllowed()
-        let versions = try await context.patiently { try await service.versions(of: item) }
+        let versions = try await patiently { try await service.versions(of: item) }
         versionLists.noteAnswer()
         try await pool.run { try self.keep(versions, of: item) }
         return versions

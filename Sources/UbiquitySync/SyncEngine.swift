@@ -10,11 +10,15 @@ package import UbiquityWire
 /// Three loops run side by side. The *feed* loop reads the changes of other devices, the *push* loop sends local
 /// changes, and the *download* loop fetches wanted contents. The loops share the index. All other state of a loop is
 /// lost when the process ends, and the loops can do without it. Time, randomness, network and disk are injected.
-package final class SyncEngine: Sendable {
+package final class SyncEngine: SyncRoom {
     package let context: SyncContext
     let sender: CommitSender
+    package let feedReader: FeedReader
+    let unknownItems: UnknownItems
 
     let downloads: DownloadTable
+    let evictor: Evictor
+    package let space: CacheSpace
     /// Contents of old versions. They are kept while programs read them, and for a short time after.
     let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
@@ -25,19 +29,11 @@ package final class SyncEngine: Sendable {
     let hasClosed = Lock(false)
     let wantedScan = Lock(WantedScan())
     let readingOrder = Lock(ReadingOrder())
-    /// Bytes of local contents and of downloads that may have begun, as of the last count.
-    let bytesHere = Lock<Int64?>(nil)
-    /// Bytes that the lanes of all downloads are fetching.
-    let fetchingBytes = Lock<Int64>(0)
-    /// The earliest time to free space for fetches again. Delays the next try after one that freed nothing.
-    let nextRoomAhead = Lock(Timestamp.zero)
     /// New contents whose item does not reference them yet, or has begun to.
     let made = Lock<Set<ContentID>>([])
     /// An earlier run's contents with smaller ids are not yet checked for ones that no item references. Nil once all
     /// are checked.
     let unswept = Lock<ContentID?>(nil)
-    /// Bytes promised to downloads that are about to begin.
-    let promisedBytes = Lock<Int64>(0)
     let push = Lock(PushState())
     /// Complete contents of packages that still show their older state. Lost with the process, and downloaded again.
     let staged = Lock([ItemKey: StagedContent]())
@@ -56,7 +52,11 @@ package final class SyncEngine: Sendable {
             environment: SyncEnvironment(
                 timekeeper: timekeeper, random: random, pool: pool, logger: logger, executor: executor))
         sender = CommitSender(context)
+        feedReader = FeedReader(context)
+        unknownItems = UnknownItems(context)
         downloads = DownloadTable(executor: executor)
+        evictor = Evictor(context: context, downloads: downloads)
+        space = CacheSpace(context, downloads, evictor)
         index.observe { [weak self] events in self?.noteEvents(events) }
         recallHeldDeletions()
     }
@@ -64,11 +64,11 @@ package final class SyncEngine: Sendable {
     /// Runs until the task is cancelled. Call `recover()` first.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.runFeed() }
+            group.addTask { await self.feedReader.run() }
             group.addTask { await self.runPush() }
             group.addTask { await self.runDownloads() }
             group.addTask { await self.runMaintenance() }
-            group.addTask { await self.watchRoom() }
+            group.addTask { await self.space.watch() }
             await group.waitForAll()
         }
         downloads.stopAll()
@@ -102,47 +102,11 @@ package final class SyncEngine: Sendable {
             if after.isWriting, event.before?.isWriting != true { wakesRoom = true }
         }
         if wakesPush { pushSignal.fire() }
-        if wakesRoom { roomSignal.fire() }
+        if wakesRoom { spaceSignal.fire() }
         if wakesDownloads {
             hasClosed.withLock { $0 = true }
             downloadSignal.fire()
         }
         progress.fire()
-    }
-}
-
-// What the rooms know, for extensions that are not rooms yet.
-extension SyncEngine {
-    var index: ItemIndex { context.index }
-    var store: ContentStore { context.store }
-    var service: any CloudService { context.service }
-    var configuration: SyncConfiguration { context.configuration }
-    var timekeeper: any Timekeeper { context.timekeeper }
-    var random: any RandomSource { context.random }
-    var pool: BlockingPool { context.pool }
-    var executor: (any TaskExecutor)? { context.executor }
-    var logger: Logger { context.logger }
-    var scanner: ContentScanner { context.scanner }
-    package var connection: Connection { context.connection }
-    var problems: Problems { context.problems }
-    var transfers: Transfers { context.transfers }
-    var throttle: Throttle { context.throttle }
-    var pushSignal: Signal { context.signals.push }
-    var downloadSignal: Signal { context.signals.download }
-    var feedSignal: Signal { context.signals.feed }
-    var roomSignal: Signal { context.signals.space }
-    var progress: Broadcast { context.progress }
-    var feed: FeedStatus { context.feed }
-    var openItems: (any OpenItems)? { context.openItems }
-
-    package func discard(_ contents: [ContentID]) { context.discard(contents) }
-    package func removeRetired() throws { try context.removeRetired() }
-    func settler(_ transaction: IndexTransaction) -> Settler { context.settler(transaction) }
-    func manifest(of content: RemoteContent) async throws -> Manifest { try await context.manifest(of: content) }
-    package func refreshUsage() async { await context.refreshUsage() }
-    package func wait(
-        atMost duration: Duration, until condition: @Sendable () async throws -> Bool
-    ) async throws -> Bool {
-        try await context.wait(atMost: duration, until: condition)
     }
 }

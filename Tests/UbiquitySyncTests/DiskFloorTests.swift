@@ -26,7 +26,7 @@ import UbiquityTestSupport
             // Several rounds of eviction.
             try await world.sleep(.seconds(30))
             #expect(try world.b.live("f").contentState == .complete)
-            try world.b.engine.keepWithinLimits()
+            try world.b.engine.space.keepWithinLimits()
             #expect(try world.b.live("f").contentState == .complete)
             // Used before the day that a requested content stays, it makes way for others.
             let later = world.b.timekeeper.now().advanced(bySeconds: 1)
@@ -86,18 +86,18 @@ import UbiquityTestSupport
             try await world.settle()
             try world.b.pin("f")
             let row = try world.b.live("f")
-            let refusal = try #require(try world.b.engine.refusalForRoom(of: row, after: 0))
+            let refusal = try #require(try world.b.engine.space.refusal(of: row, after: 0))
             #expect(refusal.code == .noSpace && refusal.message.contains("--disk-floor keeps 1.0 EiB free"))
             try await world.settle()
             let error = try #require(try world.b.engine.status(of: row).downloadingError)
             #expect(error.code == .noSpace && error.message.contains("--disk-floor keeps 1.0 EiB free"))
-            #expect(try world.b.engine.summary().isIdle && world.b.engine.summary().lacksRoom)
-            #expect(try world.b.engine.lacksRoom(row.key))
+            #expect(try world.b.engine.summary().isIdle && world.b.engine.summary().lacksSpace)
+            #expect(try world.b.engine.lacksSpace(row.key))
             // A download that somebody asks for ends that.
             try await world.b.engine.requestPersistently(row.key)
             try await world.settle()
             #expect(try world.b.live("f").contentState == .complete)
-            #expect(try !world.b.engine.summary().lacksRoom)
+            #expect(try !world.b.engine.summary().lacksSpace)
         }
     }
 
@@ -111,7 +111,7 @@ import UbiquityTestSupport
             try await world.settle()
             try await world.a.edit("f") { $0 + [1] }
             try await world.settle()
-            #expect(try world.b.engine.summary().lacksRoom)
+            #expect(try world.b.engine.summary().lacksSpace)
         }
     }
 }

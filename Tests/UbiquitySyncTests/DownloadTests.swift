@@ -190,7 +190,7 @@ import UbiquitySystem
         #expect(!download().isForNothing)
         #expect(download(isReplacement: true).isForNothing)
         let full = download()
-        full.noteNoRoom()
+        full.recordNoSpace()
         #expect(full.isForNothing)
     }
 }

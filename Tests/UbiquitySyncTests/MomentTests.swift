@@ -263,10 +263,10 @@ import UbiquityWire
             world.b.link.script(.fetchChunks, .hold(.seconds(60)))
             try world.b.pin("f")
             try await world.sleep(.seconds(5))
-            #expect(try engine.freeRoom() == 400_000)
+            #expect(try engine.space.freeSpace() == 400_000)
             // Of what a program has open all comes as well.
             let content = try await engine.begin(try world.b.live("g").key)
-            #expect(try engine.freeRoom() == 0)
+            #expect(try engine.space.freeSpace() == 0)
             engine.release(content)
             try await world.settle()
         }

@@ -100,16 +100,16 @@ extension SyncEngine {
         guard try await hasPossiblePlace(position, description, options, &diagnosis),
             try await isWellMet(description, options, &diagnosis)
         else { return }
-        try await meet(description)
-        do { try await readFeed() } catch let error as UbiquityError where error.code == .invalid {
+        try await feedReader.meet(description)
+        do { try await feedReader.readFeed() } catch let error as UbiquityError where error.code == .invalid {
             // The cloud was restored from an older backup, and this device has read further. From now on it counts as
             // another cloud.
             let known = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
             let renewed = try await service.open(knowing: known.point)
             guard renewed.incarnation != description.incarnation else { throw error }
             guard try await isWellMet(renewed, options, &diagnosis) else { return }
-            try await meet(renewed)
-            try await readFeed()
+            try await feedReader.meet(renewed)
+            try await feedReader.readFeed()
         }
         feed.update { $0.isCaughtUp = true }
     }

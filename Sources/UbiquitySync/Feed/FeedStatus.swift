@@ -18,8 +18,6 @@ struct FeedState {
     /// deletion. The page may still contain them, and the index has removed them. Nil if no page is in flight, so that
     /// it holds only the answers of one request's duration.
     fileprivate(set) var deletedMeanwhile: [ItemID: Revision]?
-    /// Records without a place at the last look, and the time of that look, in uptime of the machine.
-    var waiting: (records: Set<ItemID>, at: Duration) = ([], .zero)
 }
 
 /// How far this device has read the change feed. The feed's reader writes it. The uploader sends nothing before the

@@ -2,11 +2,28 @@ internal import Logging
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
-internal import UbiquityWire
+package import UbiquityWire
 
-// The feed loop: reads the changes of other devices.
-extension SyncEngine {
-    func runFeed() async {
+/// Reads the change feed: connects to the cloud, follows its announcements, and places the records of other devices in
+/// the index.
+///
+/// It holds the records that waited for a place at its last look. The engine calls `run`, and the doctor calls `meet`
+/// and `readFeed`. It knows the context, `FeedApplier`, which applies one page, and `LostContents`.
+package final class FeedReader: SyncRoom {
+    package let context: SyncContext
+    private let applier: FeedApplier
+    private let lostContents: LostContents
+    /// Records without a place at the last look, and the time of that look, in uptime of the machine.
+    private let waiting = Lock<(records: Set<ItemID>, at: Duration)>(([], .zero))
+
+    init(_ context: SyncContext) {
+        self.context = context
+        applier = FeedApplier(context: context)
+        lostContents = LostContents(context: context)
+    }
+
+    /// Runs until the task is cancelled.
+    func run() async {
         while !Task.isCancelled {
             // Read the generation first, so that no later change is missed.
             let seen = connection.changed.generation
@@ -73,9 +90,9 @@ extension SyncEngine {
             connection.succeeded()
             feed.update { $0.isCaughtUp = true }
             if feed.current.mayHaveLost || feed.looksForLost {
-                try await pool.run { try self.giveUpLostContents() }
+                try await pool.run { try self.lostContents.giveUp() }
             }
-            try await placeWhatWaits()
+            try await placeWaiting()
             pushSignal.fire()
             downloadSignal.fire()
             progress.fire()
@@ -86,16 +103,16 @@ extension SyncEngine {
 
     /// Places records that waited for a name from one look to the next, although an excluded item has the name. Had the
     /// ignore rules changed too, that item would have been uploaded by now.
-    private func placeWhatWaits() async throws {
-        let now = timekeeper.uptime(), last = feed.current.waiting
+    private func placeWaiting() async throws {
+        let now = timekeeper.uptime(), last = waiting.withLock { $0 }
         guard now - last.at >= SyncLimits.pollInterval else { return }
         try await pool.run { try self.place(waitingSince: last.records, now) }
     }
 
     private func place(waitingSince last: Set<ItemID>, _ now: Duration) throws {
-        let waiting = try index.read { try $0.records(.waiting, limit: SyncLimits.settleBatch) }
-        feed.update { $0.waiting = (Set(waiting), now) }
-        let overdue = waiting.filter(last.contains)
+        let records = try index.read { try $0.records(.waiting, limit: SyncLimits.settleBatch) }
+        waiting.withLock { $0 = (Set(records), now) }
+        let overdue = records.filter(last.contains)
         guard !overdue.isEmpty else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
@@ -108,7 +125,7 @@ extension SyncEngine {
 
     /// Records the identity of the cloud. Another cloud, or one restored from an older backup, does not know the state
     /// of this device. Then nothing counts as deleted, and all local items are uploaded.
-    func meet(_ description: ContainerDescription) async throws {
+    package func meet(_ description: ContainerDescription) async throws {
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
             guard position.incarnation != description.incarnation else { return false }
@@ -128,7 +145,7 @@ extension SyncEngine {
     }
 
     /// Reads the feed to its end.
-    func readFeed() async throws {
+    package func readFeed() async throws {
         var hasMore = true, snapshots = 0
         while hasMore {
             let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
@@ -147,8 +164,8 @@ extension SyncEngine {
                 try page.requireProgress(from: position.revision)
                 let done = await prepare(for: page.items)
                 defer { done?() }
-                let isTaken = try await pool.run { try self.apply(page, at: position) }
-                hasMore = page.hasMore || !isTaken
+                let isApplied = try await pool.run { try self.applier.apply(page, at: position) }
+                hasMore = page.hasMore || !isApplied
             } catch let error as UbiquityError where error.code == .feedCompacted {
                 guard snapshots < SyncLimits.snapshotsInARow else {
                     throw UbiquityError(
@@ -192,120 +209,6 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: false if the snapshot has to be read instead. The index records that.
-    @discardableResult
-    private func apply(_ page: ChangePage, at position: FeedPosition) throws -> Bool {
-        let bringsMark = page.mark != 0 && page.mark != position.mark
-        guard !page.items.isEmpty || page.revision != position.revision || bringsMark else {
-            guard try index.read({ try $0.isFeedBehind() }), !page.hasMore, !position.isInSnapshot else { return true }
-            try index.write(.remote) { try $0.setFeedBehind(false) }
-            return true
-        }
-        let dropped = try index.write(.remote) { transaction -> [ContentID]? in
-            if try needsSnapshot(before: page, at: position, transaction) {
-                var next = position
-                next.isInSnapshot = true
-                try transaction.setFeedPosition(next)
-                return nil
-            }
-            let deleted = feed.current.deletedMeanwhile ?? [:]
-            let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
-            let own = try items.filter { try isNewOwnVersion($0, transaction) }
-            try noteAnswers(items, transaction)
-            var settler = settler(transaction)
-            let isLast = !page.hasMore && !position.isInSnapshot
-            try settler.receive(page: items, index, isLast: isLast)
-            try transaction.setFeedBehind(!isLast)
-            try settler.settleAll(limit: SyncLimits.settleBatch)
-            for item in own { try meetOwnVersion(item, transaction) }
-            for item in items { try noteLost(item, transaction) }
-            var next = position
-            next.revision = page.revision
-            next.mark = page.mark
-            try transaction.setFeedPosition(next)
-            report(settler.ignored)
-            return settler.dropped
-        }
-        discard(dropped ?? [])
-        logger.debug("read the feed", metadata: ["items": "\(page.items.count)", "revision": "\(page.revision)"])
-        return dropped != nil
-    }
-
-    /// Logs records that break the rules. The page's limit bounds their number.
-    private func report(_ ignored: [(item: ItemID, reason: String)]) {
-        for (item, reason) in ignored {
-            logger.error("ignored a record of the cloud", metadata: ["item": "\(item)", "reason": "\(reason)"])
-        }
-    }
-
-    /// Records that other devices changed contents after this device sent changes of the same items. Call it before the
-    /// items are applied.
-    private func noteAnswers(_ items: [RemoteItem], _ transaction: IndexTransaction) throws {
-        guard !throttle.isEmpty else { return }
-        for item in items where item.content.map({ $0.device != configuration.device }) ?? false {
-            guard let known = try transaction.remote(id: item.id), known.revision < item.revision,
-                known.content?.version != item.content?.version, let row = try transaction.row(id: item.id)
-            else { continue }
-            throttle.noteAnswer(to: row.key)
-        }
-    }
-
-    /// Whether the snapshot must be read first. The feed's first page has no deletions, since a new device needs none.
-    /// A device that committed items before it read that page does need them, and the snapshot shows what is missing.
-    /// The page alone does not: an absent item may have changed since and be on a later page.
-    private func needsSnapshot(
-        before page: ChangePage, at position: FeedPosition, _ transaction: IndexTransaction
-    ) throws -> Bool {
-        guard position.revision == .zero, !position.isInSnapshot else { return false }
-        let listed = Set(page.items.map(\.id))
-        return try transaction.remotes(through: page.revision).contains { !listed.contains($0.id) }
-    }
-
-    /// Whether the feed reports for the first time a version that this device made. A version reported before a loss of
-    /// power and then known to be lost keeps its state, see `continueOwnVersion`.
-    private func isNewOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws -> Bool {
-        guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted
-        else { return false }
-        let known = try transaction.remote(id: item.id)?.content
-        return known?.version != content.version || known?.isAvailable == false
-    }
-
-    /// Handles a version that carries this device's id and is new here. If this device never sent it, another copy of
-    /// this index made it: the original of a restored backup, or a clone of the machine. It counts as another device's
-    /// version.
-    private func meetOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
-        guard let version = item.content?.version, try transaction.isSent(version) else { return }
-        try continueOwnVersion(item, transaction)
-        try transaction.forgetSent(version)
-    }
-
-    /// Makes the uploaded version the base of the local content. This device made the version but lost the answer to
-    /// its commit. Local changes derive from it and do not conflict with it. After a loss of power in the middle of a
-    /// run this is unknown.
-    private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
-        guard let content = item.content,
-            let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
-            feed.current.knowsWhatWasSent,
-            // Skip a delayed page: the answer to a later commit may have overtaken it.
-            try transaction.remote(id: item.id)?.revision == item.revision
-        else { return }
-        var next = row
-        next.version = content.version
-        if row.nextVersion != content.version { next.nextVersion = nil }
-        try transaction.update(next, before: row)
-    }
-
-    /// Handles a content that this device announced and does not have. It was lost with the power while the
-    /// announcement was in flight.
-    private func noteLost(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
-        guard let content = item.content, content.device == configuration.device, !content.isAvailable,
-            !item.isDeleted
-        else { return }
-        if let row = try transaction.row(id: item.id), !row.dirty.isEmpty || row.contentState == .complete { return }
-        try transaction.noteLostContents(wait: true)
-        feed.update { $0.looksForLost = true }
-    }
-
     /// Reads the snapshot, because this device was away longer than the cloud remembers deletions. A known item that
     /// the snapshot lacks was deleted.
     private func readSnapshot(_ position: FeedPosition) async throws {
@@ -323,7 +226,7 @@ extension SyncEngine {
                 try await self.service.snapshot(after: after, limit: limit)
             }
             try page.requireProgress(from: next.revision)
-            _ = try await pool.run { [next] in try self.apply(page, at: next) }
+            _ = try await pool.run { [next] in try self.applier.apply(page, at: next) }
             next.revision = page.revision
             next.mark = page.mark
             hasMore = page.hasMore

@@ -1,5 +1,5 @@
 /// Schedules the checks of the disk space while a program writes. A value type, pure.
-struct RoomWatch: Equatable {
+struct SpaceWatch: Equatable {
     /// The time until the next check.
     private(set) var pause = Self.shortest
     private var free: Int64?
@@ -14,7 +14,7 @@ struct RoomWatch: Equatable {
     ///   - free: bytes that were free on the disk.
     ///   - left: bytes that are free after the eviction.
     ///   - took: how long the check and the eviction took.
-    func looked(free: Int64, left: Int64, took: Duration) -> RoomWatch {
+    func looked(free: Int64, left: Int64, took: Duration) -> SpaceWatch {
         var next = self
         let urgent = Duration.nanoseconds(free / Self.bytesPerNanosecond / Self.looksUntilFull)
         // A file that is open but not written, such as a database's, needs fewer checks.

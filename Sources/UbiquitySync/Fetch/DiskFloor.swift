@@ -46,7 +46,7 @@ package struct DiskFloor: Sendable, Hashable {
 }
 
 /// The disk space for contents at one moment.
-struct DiskRoom: Sendable, Hashable {
+struct DiskSpace: Sendable, Hashable {
     let floor: DiskFloor
     /// Bytes that this user can write.
     let free: Int64
