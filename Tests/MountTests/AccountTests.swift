@@ -12,7 +12,7 @@ import Testing
             try await a.waitUntilIdle()
             try await a.unmount()
 
-            let login = try await CommandWordsTests.serve(world.folder + "/served", in: world)
+            let login = try await CommandMessageTests.serve(world.folder + "/served", in: world)
             let kept = "2 documents of account local at the cloud on this machine stay on this device and are not shown"
             let signedIn = try await world.attempt([World.program] + login + ["--state", a.state])
             #expect(signedIn.status == 0 && signedIn.err.contains("signed in: account ann at http://"), "\(signedIn)")

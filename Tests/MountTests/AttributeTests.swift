@@ -28,7 +28,7 @@ import UbiquityControl
         }
     }
 
-    @Test func tellTheStateOfFilesAndFolders() async throws {
+    @Test func attributesShowTheStateOfFilesAndFolders() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; head -c 200000 /dev/urandom > d/f")
@@ -63,7 +63,7 @@ import UbiquityControl
         }
     }
 
-    @Test func cannotBeSetAndAreNotCarriedAlong() async throws {
+    @Test func settingIsRefusedAndCopiesOmitAttributes() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; echo text > d/f; setfattr -n user.real -v kept d/f")
@@ -108,7 +108,7 @@ import UbiquityControl
     }
 
     /// A copy from a file system that kept the attributes.
-    @Test func whatComesWithACopyIsNotBelieved() async throws {
+    @Test func copiedAttributesAreIgnored() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             let out = world.folder + "/out"
@@ -166,7 +166,7 @@ import UbiquityControl
         }
     }
 
-    @Test func itemWhoseContentIsNotUploadedYetIsThereAndSaysSo() async throws {
+    @Test func announcedItemIsListedAsUnavailable() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -187,7 +187,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aFolderThatStaysForWhatIsNotSyncedSaysSo() async throws {
+    @Test func folderKeptForExcludedItemsReportsIt() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir -p d/s; echo text > d/s/f")

@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// The output of commands about many items, in a mount's folder and for scripts.
 @Suite struct BulkCommandTests {
-    @Test func folderYieldsOneSumAndVerboseALineForEachItem() async throws {
+    @Test func folderPrintsOneSumAndVerboseALinePerItem() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; for i in 1 2 3; do echo text > d/$i; done")

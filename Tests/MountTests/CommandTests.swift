@@ -38,7 +38,7 @@ import UbiquityControl
         }
     }
 
-    @Test func mountTellsWhatIsWrongInTheConfiguration() async throws {
+    @Test func mountReportsConfigurationErrors() async throws {
         try await World.run { world in
             try await world.shell(
                 "mkdir -p \"$HOME/.config/ubiquity\"; printf 'ignore = x\\nignroe = y\\n' > \"$HOME/.config/ubiquity/config\"")
@@ -51,7 +51,7 @@ import UbiquityControl
         }
     }
 
-    @Test func statusTellsMountsAndItems() async throws {
+    @Test func statusShowsMountsAndItems() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f; mkdir d")
@@ -77,7 +77,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theStateFolderChoosesTheDevice() async throws {
+    @Test func stateFolderSelectsTheDevice() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo text > f")
@@ -105,7 +105,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theLogSaysMoreWhileItIsAskedTo() async throws {
+    @Test func logLevelChangesUntilTheMountEnds() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let log = try await a.ubiquity("log", "")
@@ -126,7 +126,7 @@ import UbiquityControl
         }
     }
 
-    @Test func waitReturnsWhenItIsSo() async throws {
+    @Test func waitReturnsWhenItsConditionHolds() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 3000000 /dev/urandom > f")
@@ -206,7 +206,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whatTheCloudIsTrustedByIsKeptWithTheSignIn() async throws {
+    @Test func signInKeepsTheTrustedCertificates() async throws {
         try await World.run { world in
             let (data, certificate) = (world.folder + "/served", world.folder + "/cert.pem")
             _ = try await world.shell(
@@ -246,7 +246,7 @@ import UbiquityControl
         }
     }
 
-    @Test func addressesThatNothingCanListenAt() async throws {
+    @Test func invalidListenAddressesAreRefused() async throws {
         try await World.run { world in
             let serve = ["serve", "--data", world.folder + "/served"]
             let unknown = try await world.attempt([World.program] + serve + ["--listen", "nohost.invalid:7070", "--insecure"])

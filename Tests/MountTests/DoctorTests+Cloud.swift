@@ -65,7 +65,7 @@ extension DoctorTests {
 
     /// A device that reads all of the cloud anew keeps the items that the cloud cannot read, also those without a local
     /// content.
-    @Test func aDamagedRowIsNoDeletion() async throws {
+    @Test func damagedCloudRowDeletesNoItem() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 700001 /dev/urandom > f; echo x > x")
@@ -95,7 +95,7 @@ extension DoctorTests {
 
     /// Earlier versions that the cloud cannot read are not listed, and no device can send them: the doctor reports
     /// them.
-    @Test func earlierVersionsThatCannotBeReadAreFound() async throws {
+    @Test func unreadableEarlierVersionsAreFound() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo 1 > f; echo 1 > g")
@@ -118,7 +118,7 @@ extension DoctorTests {
     }
 
     /// A field that only a creation carries cannot be sent again; the local value stays.
-    @Test func aLinkThatTheCloudHasOtherwiseStays() async throws {
+    @Test func linkThatDiffersAtTheCloudStays() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("ln -s to l")

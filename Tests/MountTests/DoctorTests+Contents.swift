@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// The index's knowledge of the contents on this device.
 extension DoctorTests {
-    @Test func whatContentsConsistOfComesFromTheCloud() async throws {
+    @Test func missingManifestsComeFromTheCloud() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             // The large one has more chunks than the index keeps with its record.
@@ -45,7 +45,7 @@ extension DoctorTests {
     }
 
     /// Other users must not read or change a backing file.
-    @Test func contentsThatAreOthersAreTakenBack() async throws {
+    @Test func contentsOwnedByOthersGetTheirOwnerBack() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("head -c 700001 /dev/urandom > f; head -c 700002 /dev/urandom > g; head -c 700003 /dev/urandom > h")
@@ -70,7 +70,7 @@ extension DoctorTests {
     /// The target of a link in their place belongs to somebody else, and nothing is written there; nobody waits at a
     /// pipe.
     @Test(arguments: ["ln -s '%victim' '%path'", "mkfifo '%path'"])
-    func whatIsNoFileInTheirPlaceIsSetAside(made: String) async throws {
+    func nonFilesAmongContentsAreSetAside(made: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), victim = world.folder + "/victim"
             try await a.shell("head -c 700001 /dev/urandom > f")
@@ -91,7 +91,7 @@ extension DoctorTests {
         }
     }
 
-    @Test func aFolderInTheirPlaceIsSetAside() async throws {
+    @Test func folderAmongContentsIsSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("head -c 700001 /dev/urandom > f")
@@ -111,7 +111,7 @@ extension DoctorTests {
     }
 
     /// Damage is found even if the list of the content's chunks is lost too.
-    @Test func aDamagedContentOfWhichNothingIsKnownComesBack() async throws {
+    @Test func damagedContentWithoutManifestIsDownloadedAgain() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("head -c 700001 /dev/urandom > damaged")

@@ -8,7 +8,7 @@ extension DoctorTests {
     }
 
     /// One row must not make a folder, or the doctor, fail.
-    @Test func fieldsThatCannotBeReadAreRepaired() async throws {
+    @Test func unreadableFieldsAreRepaired() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("for n in 1 2 3 4 5; do echo text $n > f$n; done; setfattr -n user.x -v 1 f1")
@@ -70,7 +70,7 @@ extension DoctorTests {
     }
 
     /// The index's counters are gone.
-    @Test func anIndexThatHasForgottenItsNumbersIsRepairedOnce() async throws {
+    @Test func lostIndexCountersAreRepairedOnce() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; for n in $(seq 30); do echo $n > d/f$n; done")
@@ -88,7 +88,7 @@ extension DoctorTests {
         }
     }
 
-    @Test func aCloudThatHasLostItsDatabaseIsFound() async throws {
+    @Test func lostCloudDatabaseIsFound() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo x > d/x; echo y > y")

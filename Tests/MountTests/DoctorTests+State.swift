@@ -5,7 +5,7 @@ import UbiquityControl
 /// A state folder after a kill of its daemon, and wrong things in the place of its files.
 extension DoctorTests {
     /// Files that a killed daemon was about to remove, or had just made, are no damage: the next mount removes them.
-    @Test func afterAKillThereIsNothing() async throws {
+    @Test func leftoversOfAKillAreNoDamage() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("for n in 1 2 3 4; do head -c 50005 /dev/urandom > f$n; done; echo x > ../outside")
@@ -32,7 +32,7 @@ extension DoctorTests {
     }
 
     /// A content that lost its item otherwise is reported even then.
-    @Test func aContentThatLostItsItemIsKept() async throws {
+    @Test func contentWithoutItemIsKept() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("head -c 50005 /dev/urandom > f; sync f")
@@ -55,7 +55,7 @@ extension DoctorTests {
     }
 
     /// A check does not consume the finding.
-    @Test func aLostJournalIsToldOfUntilItIsRepaired() async throws {
+    @Test func lostJournalIsReportedUntilRepaired() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await world.settle(a)
@@ -84,7 +84,7 @@ extension DoctorTests {
         ("index.db", "mkfifo"), ("index.db", "mkdir"), ("index.db", "ln -s nowhere/at/all"),
         ("index.journal", "mkfifo"), ("index.journal", "mkdir"), ("index.journal", "ln -s nowhere/at/all"),
     ])
-    func whatIsNoFileIsSetAside(name: String, plant: String) async throws {
+    func nonFilesInTheStateFolderAreSetAside(name: String, plant: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo x > d/x")
@@ -106,7 +106,7 @@ extension DoctorTests {
         }
     }
 
-    @Test func noPipeHoldsAnybodyUp() async throws {
+    @Test func pipeInTheStateFolderBlocksNobody() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try await world.mounted("b")
             try await a.shell("head -c 50005 /dev/urandom > f")
@@ -140,7 +140,7 @@ extension DoctorTests {
     }
 
     /// Even if others have made changes meanwhile: none of them notices.
-    @Test func aPlaceThatNoFeedHasConcernsNobodyElse() async throws {
+    @Test func impossibleFeedPositionAffectsNoOtherDevice() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo 1 > f; echo gone > gone")
@@ -172,7 +172,7 @@ extension DoctorTests {
         ("DROP TABLE folderSums", "folderSums is missing"), ("UPDATE folderSums SET pending = 9", "totals of a folder"),
         ("ALTER TABLE contents DROP COLUMN version", "no column version"), ("DROP TABLE remote", "remote is missing"),
     ])
-    func tablesThatAreNotTheFormatsAreFound(damage: String, said: String) async throws {
+    func tablesOfAnotherFormatAreFound(damage: String, said: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo x > d/x")

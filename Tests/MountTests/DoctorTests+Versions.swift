@@ -63,7 +63,7 @@ extension DoctorTests {
     }
 
     /// A program that truncated the file still has the earlier content open.
-    @Test func aVersionPutOverAnOpenFileIsWell() async throws {
+    @Test func restoreOverAnOpenFileIsNoDamage() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo one > f")
@@ -104,7 +104,7 @@ extension DoctorTests {
         }
     }
 
-    @Test func aVersionThatTheCloudHasLostIsSentAgain() async throws {
+    @Test func versionLostAtTheCloudIsSentAgain() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo content > f; touch -d 2020-02-02 f; echo old > e")

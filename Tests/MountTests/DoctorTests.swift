@@ -49,7 +49,7 @@ import UbiquityControl
     }
 
     /// Versions that were read, and files that were just removed, are no lost contents.
-    @Test func aDeviceThatWasUnmountedIsWell() async throws {
+    @Test func unmountedDeviceHasNoFindings() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             for number in 1...3 {
@@ -104,7 +104,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theOnlyCopyIsNeverTouched() async throws {
+    @Test func onlyCopyIsNeverRemoved() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await world.settle(a)
@@ -127,7 +127,7 @@ import UbiquityControl
         }
     }
 
-    @Test func chunksGoToTheCloudAgain() async throws {
+    @Test func chunksLostAtTheCloudAreUploadedAgain() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell(
@@ -209,7 +209,7 @@ import UbiquityControl
     }
 
     /// With such a record the device would ignore all news of the item.
-    @Test func aRecordThatIsAheadOfTheCloudIsTakenAnew() async throws {
+    @Test func recordAheadOfTheCloudIsReadAgain() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try await world.mounted("b")
             try await a.shell("echo 1 > f; echo 1 > g")
@@ -231,7 +231,7 @@ import UbiquityControl
         }
     }
 
-    @Test func anUnmountedIndexIsRepaired() async throws {
+    @Test func indexIsRepairedWithoutAMount() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d e; echo x > d/x; echo y > e/y; echo z > z; echo t > t")
@@ -312,7 +312,7 @@ import UbiquityControl
         "(SELECT item FROM entries WHERE name = CAST('\(name)' AS BLOB))"
     }
 
-    @Test func aDamagedDatabaseIsSetAside() async throws {
+    @Test func damagedDatabaseIsSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; for n in $(seq 300); do echo $n > d/f$n; done; echo x > x")
@@ -383,7 +383,7 @@ import UbiquityControl
     }
 
     /// Only the database is gone; the journal beside it has no use without it.
-    @Test func aDatabaseThatIsGoneIsFound() async throws {
+    @Test func missingDatabaseIsFound() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo x > d/x")
@@ -411,7 +411,7 @@ import UbiquityControl
     }
 
     /// A content is repaired once, even if nothing can be downloaded at that time.
-    @Test func aContentOfAnotherSizeIsSetAsideOnce() async throws {
+    @Test func contentOfAnotherSizeIsSetAsideOnce() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("head -c 400003 /dev/urandom > short; head -c 500005 /dev/urandom > long")
@@ -432,7 +432,7 @@ import UbiquityControl
     }
 
     /// A foreign file among the contents.
-    @Test func straysAmongTheContentsAreSetAside() async throws {
+    @Test func foreignFilesAmongTheContentsAreSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo x > x")
@@ -449,7 +449,7 @@ import UbiquityControl
     }
 
     /// A link in the place of a folder of contents is reported once, and its target is not touched.
-    @Test func aLinkAmongTheContentsIsSetAside() async throws {
+    @Test func linkAmongTheContentsIsSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo x > x")
@@ -470,7 +470,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aDamagedJournalIsFound() async throws {
+    @Test func damagedJournalIsFound() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await world.settle(a)

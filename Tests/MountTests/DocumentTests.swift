@@ -5,7 +5,7 @@ import Testing
     /// Files of /usr/share/doc that are copied: enough for every size and kind, few enough for a debug build.
     private static let fileCount = 600
 
-    @Test func documentsTravelAndThreeDevicesAgree() async throws {
+    @Test func documentsSyncAndThreeDevicesAgree() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             let source = world.folder + "/source"

@@ -54,7 +54,7 @@ import UbiquityCore
     }
 
     @Test("RT-03: what was known before an item is to be relinquished is told before")
-    func whatWasKnownBeforeIsToldBefore() async throws {
+    func earlierNotificationsPrecedeARelinquish() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let b = try world.device("b")

@@ -73,7 +73,7 @@ import Testing
                 """),
     ]
 
-    @Test(arguments: [vim, tools, others]) func savingIsOneVersion(_ savings: [Saving]) async throws {
+    @Test(arguments: [vim, tools, others]) func saveMakesOneVersion(_ savings: [Saving]) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             for (number, saving) in savings.enumerated() {
@@ -112,7 +112,7 @@ import Testing
     }
 
     /// Between its automatic save and the user's save.
-    @Test func whatEmacsSavesByItselfStaysHere() async throws {
+    @Test func emacsAutosaveFilesAreNotUploaded() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo first > f.txt")
@@ -147,7 +147,7 @@ import Testing
     }
 
     /// Emacs relies on the kernel's event: it never checks by itself.
-    @Test func emacsShowsWhatAnotherDeviceHasSaved() async throws {
+    @Test func emacsShowsARemoteSave() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo first > f.txt")
@@ -235,7 +235,7 @@ import Testing
     }
 
     /// Both devices save while one is offline, each with one program.
-    @Test(arguments: [vim[1], others[1]]) func aConflictThroughASave(_ saving: Saving) async throws {
+    @Test(arguments: [vim[1], others[1]]) func concurrentSavesMakeOneConflict(_ saving: Saving) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo first > f.txt; setfattr -n user.k -v v f.txt")
@@ -262,7 +262,7 @@ import Testing
 
     // MARK: Ignore files
 
-    @Test func ignoreFilesKeepThingsLocal() async throws {
+    @Test func ignoreFilesExcludeItems() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell(

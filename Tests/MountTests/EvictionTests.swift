@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// Eviction of contents, and its refusals.
 @Suite struct EvictionTests {
-    @Test func everythingButTheContentStays() async throws {
+    @Test func evictionKeepsAllButTheContent() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell(
@@ -31,7 +31,7 @@ import UbiquityControl
         }
     }
 
-    @Test func refusalsSayWhy() async throws {
+    @Test func evictionRefusalsNameTheReason() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("for f in open dirty pinned free; do head -c 100000 /dev/urandom > $f; done")
@@ -59,7 +59,7 @@ import UbiquityControl
         }
     }
 
-    @Test func foldersRecurseWithAReportPerItem() async throws {
+    @Test func folderEvictionReportsEachItem() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell(
@@ -85,7 +85,7 @@ import UbiquityControl
         }
     }
 
-    @Test func pinnedFoldersComeAndStay() async throws {
+    @Test func pinnedFolderIsDownloadedAndKept() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; head -c 300000 /dev/urandom > d/1; head -c 300000 /dev/urandom > d/2")
@@ -103,7 +103,7 @@ import UbiquityControl
     }
 
     /// A download without enough space does not begin: it would be evicted and downloaded again and again.
-    @Test func pinningMoreThanFitsBringsWhatFits() async throws {
+    @Test func pinningMoreThanTheDiskDownloadsOnlyFittingFiles() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
             try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o mode=700,size=140m tmpfs '\(b.state)'")
@@ -166,7 +166,7 @@ import UbiquityControl
     }
 
     /// Of films that were read in part, a part is here, and none is whole.
-    @Test func whatCameInPartMakesRoom() async throws {
+    @Test func partialContentsAreEvictedForSpace() async throws {
         try await World.run { world in
             let (a, b) = try await onSmallDisk(
                 world, "32M", "for n in 1 2 3; do head -c 60M /dev/urandom > $n; done; head -c 90M /dev/urandom > film")
@@ -182,7 +182,7 @@ import UbiquityControl
     }
 
     /// A player reads slower than the network delivers: no read waits when the disk becomes full.
-    @Test func whatFollowsTheReaderMakesRoom() async throws {
+    @Test func readContentIsEvictedBehindAReader() async throws {
         try await World.run { world in
             let (_, b) = try await onSmallDisk(
                 world, "32M", "head -c 80M /dev/urandom > kept; head -c 90M /dev/urandom > film")
@@ -212,7 +212,7 @@ import UbiquityControl
     }
 
     /// A small disk floor leaves less than programs need for new files: that much is freed too.
-    @Test func aSmallDiskFloorDoesNotEndInAFullDisk() async throws {
+    @Test func smallDiskFloorKeepsSpaceForNewFiles() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o mode=700,size=150m tmpfs '\(a.state)'")
@@ -235,7 +235,7 @@ import UbiquityControl
 
     /// The kernel's pages do not replace the content: a later read downloads again, and a program that must not
     /// download is refused.
-    @Test func pagesDoNotOutliveTheContent() async throws {
+    @Test func evictionDropsCachedPages() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 300000 /dev/urandom > f; head -c 3000000 /dev/urandom > g")
@@ -254,7 +254,7 @@ import UbiquityControl
     }
 
     /// A waiting download of an evicted file ends with an error, and does not wait for ever.
-    @Test func aDownloadEndsThoughItsFileIsEvictedAgain() async throws {
+    @Test func downloadOfAFileEvictedMeanwhileEnds() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("for n in 1 2; do head -c 400000 /dev/urandom > $n; done")
@@ -275,7 +275,7 @@ import UbiquityControl
 
     /// A program that has a file open keeps its content until the close. Then the newer content is downloaded: the file
     /// was not evicted.
-    @Test func aDownloadWaitsForANewerContent() async throws {
+    @Test func downloadOfAnOpenFileWaitsForTheNewerContent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo old > f")
@@ -294,7 +294,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aDownloadThatIsAskedForOfflineSaysWhy() async throws {
+    @Test func offlineDownloadNamesTheReason() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo content > f")
@@ -311,7 +311,7 @@ import UbiquityControl
     }
 
     /// The last use counts exactly, not the first one within some minutes.
-    @Test func whatWasJustReadAgainStays() async throws {
+    @Test func recentlyReadContentIsNotEvicted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b", "--cache-limit", "1M"))
             try await a.shell("for n in 1 2 3 4; do head -c 300000 /dev/urandom > $n; done")
@@ -326,7 +326,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theCacheLimitEvictsTheLeastRecentlyUsed() async throws {
+    @Test func cacheLimitEvictsLeastRecentlyUsed() async throws {
         try await World.run { world in
             let a = try await world.mounted("a", "--cache-limit", "1M")
             try await a.shell("for n in 1 2 3 4 5 6; do head -c 400000 /dev/urandom > $n; sleep 0.02; done")
@@ -341,7 +341,7 @@ import UbiquityControl
     }
 
     /// However long ago it was used, and even if all evictable contents are not enough.
-    @Test func theLimitsSpareWhatIsInUse() async throws {
+    @Test func cacheLimitSparesOpenContents() async throws {
         try await World.run { world in
             let a = try await world.mounted("a", "--cache-limit", "1M")
             let synced = ["pinned", "open", "dirty", "idle1", "idle2"]
@@ -366,7 +366,7 @@ import UbiquityControl
     }
 
     /// The kernel reports a close, and the engine a finished download, a moment after the program continues.
-    @Test func whatWasJustReadIsHereAndMayGo() async throws {
+    @Test func justReadContentCanBeEvicted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("for i in $(seq 60); do head -c 40000 /dev/urandom > f$i; done")

@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// The disk of the cloud is full.
 @Suite(.serialized) struct FullCloudTests {
-    @Test func deletionsAndSmallChangesGetThrough() async throws {
+    @Test func fullCloudAcceptsDeletionsAndSmallChanges() async throws {
         try await World.run { world in
             try await world.shell("mkdir '\(world.cloudData)'; mount -t tmpfs -o mode=700,size=40m tmpfs '\(world.cloudData)'")
             world.noteMounted(world.cloudData)
@@ -25,7 +25,7 @@ import UbiquityControl
     }
 
     /// The cloud does not know the file, and its attributes say why.
-    @Test func aNewFileThatDoesNotFitSaysSo() async throws {
+    @Test func newFileBeyondTheSpaceShowsItsError() async throws {
         try await World.run { world in
             let cloud = try world.start(
                 [World.program, "serve", "--embedded", "--data", world.cloudData, "--quota", "1M"])

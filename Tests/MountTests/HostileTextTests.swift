@@ -12,7 +12,7 @@ import Testing
         case bytes
     }
 
-    @Test(arguments: Mode.allCases) func nothingUnescapedLeavesACommand(_ mode: Mode) async throws {
+    @Test(arguments: Mode.allCases) func hostileTextIsEscapedInAllOutput(_ mode: Mode) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")

@@ -20,7 +20,7 @@ import Testing
         return try reads(device) - before
     }
 
-    @Test func whatIsKnownIsNotAskedAgain() async throws {
+    @Test func knownAttributesCostNoRequests() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(environment: ["UBIQUITY_IO_URING": "off"])
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// With the daemon stopped, any request to it would wait for ever.
-    @Test func aKnownTreeIsWalkedWithoutTheDaemon() async throws {
+    @Test func knownTreeIsWalkedWithoutTheDaemon() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("for d in p q r/s; do mkdir -p $d; for n in $(seq 200); do echo $n > $d/$n; done; done")
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func whatAnotherDeviceChangesIsListedAtOnce() async throws {
+    @Test func remoteChangeIsListedAtOnce() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try await world.mounted("b")
             try await a.shell("mkdir -p d/e; touch d/1 d/2 d/e/3")
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func aFolderThatIsEmptiedWhileItIsReadIsEmptied() async throws {
+    @Test func folderEmptiedDuringAListingIsEmpty() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.python("""
@@ -116,7 +116,7 @@ import Testing
 
     /// Go's runtime makes every file that epoll accepts non-blocking after its open, and waits for an edge after an
     /// EAGAIN. No edge comes from a file.
-    @Test func whoBecomesNonBlockingLaterWaits() async throws {
+    @Test func readAfterLateNonBlockingFlagWaits() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("for n in 10 300000 9000000; do head -c $n /dev/urandom > $n; done")

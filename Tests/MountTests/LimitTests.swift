@@ -2,7 +2,7 @@ import Testing
 
 /// Impossible limits on the command line.
 @Suite struct LimitTests {
-    @Test func impossibleLimitsAreRefusedAndTheMessageSaysWhatIsAllowed() async throws {
+    @Test func impossibleLimitsAreRefusedWithTheAllowedRange() async throws {
         try await World.run { world in
             let a = try world.device("a")
             let mount = ["mount", "--state", a.state], serve = ["serve", "--data", world.folder + "/d"]

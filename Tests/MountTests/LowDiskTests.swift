@@ -2,7 +2,7 @@ import Testing
 
 /// A mount whose disk has less free than the floor.
 @Suite struct LowDiskTests {
-    @Test func mountBelowTheFloorServesWhatIsAskedForAndSaysWhatItLacks() async throws {
+    @Test func mountBelowTheFloorServesReadsAndReportsLackOfSpace() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
             try await a.shell(

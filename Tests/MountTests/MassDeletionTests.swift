@@ -4,7 +4,7 @@ import Testing
 @Suite(.serialized) struct MassDeletionTests {
     private static let make = "mkdir -p d/e; for n in $(seq 80); do echo $n > d/$n; echo $n > d/e/$n; done; echo x > keep"
 
-    @Test func manyDeletionsAreHeldAndUndone() async throws {
+    @Test func massDeletionIsHeldAndUndone() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             // Another device made them: a device may delete its own fresh files without a question.
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func whoAllowsThemIsNotAsked() async throws {
+    @Test func allowMassDeleteSkipsTheHold() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["--allow-mass-delete"])

@@ -17,7 +17,7 @@ import UbiquityControl
         return monitor
     }
 
-    @Test func monitorTellsEventsAsTheyHappen() async throws {
+    @Test func monitorPrintsEventsAsTheyHappen() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -47,7 +47,7 @@ import UbiquityControl
         }
     }
 
-    @Test func heldDeletionsAreAnEvent() async throws {
+    @Test func deletionsOnHoldAreAnEvent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await b.shell("mkdir d; for n in $(seq 120); do echo $n > d/$n; done")

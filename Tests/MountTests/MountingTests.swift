@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// Beginning and ending a mount.
 @Suite struct MountingTests {
-    @Test func mountIsUsableWithTheCloudAwayAndCatchesUp() async throws {
+    @Test func mountWithoutTheCloudIsUsableAndCatchesUp() async throws {
         try await World.run { world in
             try await world.blockCloud()
             let start = ContinuousClock.now
@@ -49,7 +49,7 @@ import UbiquityControl
         }
     }
 
-    @Test func twoMountsThatRaceForTheCloudBothWin() async throws {
+    @Test func concurrentMountsShareOneCloud() async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
             async let first: Void = a.mount()
@@ -80,7 +80,7 @@ import UbiquityControl
         }
     }
 
-    @Test func refusalsSayWhyAndTouchNothing() async throws {
+    @Test func refusedMountNamesTheReasonAndChangesNothing() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await world.shell(
@@ -110,7 +110,7 @@ import UbiquityControl
     }
 
     /// Options as in a mount table, or as listed for a mount.
-    @Test func optionsOfMountTablesAreTaken() async throws {
+    @Test func optionsOfMountTablesAreAccepted() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["-o", "defaults,relatime,_netdev,noauto,user,x-systemd.automount,nodev,ro"])
@@ -232,7 +232,7 @@ import UbiquityControl
     }
 
     /// Panels and prompts ask it again and again, also at the moment of its end.
-    @Test func clientsThatComeWhileItEndsDoNotCrashIt() async throws {
+    @Test func clientsDuringShutdownDoNotCrashTheDaemon() async throws {
         try await World.run { world in
             let a = try world.device("a")
             let client = try world.start(
@@ -281,7 +281,7 @@ import UbiquityControl
         }
     }
 
-    @Test func foregroundStaysUntilItIsInterrupted() async throws {
+    @Test func foregroundMountRunsUntilAnInterrupt() async throws {
         try await World.run { world in
             let a = try world.device("a")
             let daemon = try world.start([World.program, "mount", "--state", a.state, "--foreground", a.mountPoint])
@@ -294,7 +294,7 @@ import UbiquityControl
         }
     }
 
-    @Test func unmountSaysWhatIsPendingAndItGoesUpNextTime() async throws {
+    @Test func unmountReportsPendingChangesAndTheNextMountUploadsThem() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -312,7 +312,7 @@ import UbiquityControl
     }
 
     /// The kernel takes seconds for a mount with a million known files, and the daemon ends before.
-    @Test func anUnmountThatTakesLongIsReported() async throws {
+    @Test func slowUnmountIsReported() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(environment: ["UBIQUITY_FAULT": "mount.unmounted:stall:1"])
@@ -351,7 +351,7 @@ import UbiquityControl
     }
 
     /// The command is no user of the mount that it unmounts, whatever its working folder and descriptors.
-    @Test func unmountDoesNotMeetItself() async throws {
+    @Test func unmountIgnoresItsOwnDescriptors() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
@@ -364,7 +364,7 @@ import UbiquityControl
     }
 
     /// Neither has a visible descriptor, nor its working folder there.
-    @Test func unmountNamesWhoHasAFileMappedOrRunsOne() async throws {
+    @Test func unmountNamesProgramsThatMapOrRunAFile() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("cp /bin/sleep nap; echo text > f")
@@ -398,7 +398,7 @@ import UbiquityControl
 
     /// Programs that continue through the daemon's death and restart get errors. Every acknowledged operation is in the
     /// container and not in the folder beneath.
-    @Test func nothingFallsBeneathAMountThatIsMadeAnew() async throws {
+    @Test func nothingIsWrittenBeneathARestartedMount() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try """
@@ -428,7 +428,7 @@ import UbiquityControl
     }
 
     /// By then another container may be mounted at the old place.
-    @Test func aMountThatWasMovedIsUnmountedWhereItIs() async throws {
+    @Test func movedMountIsUnmountedAtItsPlace() async throws {
         try await World.run { world in
             let program = World.program
             try await world.shell(
@@ -445,7 +445,7 @@ import UbiquityControl
     }
 
     /// The daemon must reach its own files without going through its mount.
-    @Test func whatTheDaemonNeedsDoesNotLeadThroughTheMount() async throws {
+    @Test func mountOverItsOwnDataIsRefused() async throws {
         try await World.run { world in
             let program = World.program
             let seen = try await world.shell(

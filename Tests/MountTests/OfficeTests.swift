@@ -56,7 +56,7 @@ import Testing
         return text.filter { $0 != "\u{feff}" && $0 != "\n" }
     }
 
-    @Test func savingInPlaceIsOneVersion() async throws {
+    @Test func officeSaveMakesOneVersion() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir Documents")
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func twoSavesAreAConflictOfWholeDocuments() async throws {
+    @Test func concurrentOfficeSavesConflictAsWholeDocuments() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await convert("text", to: "f", in: ".", on: a)

@@ -51,7 +51,7 @@ import UbiquityControl
         }
     }
 
-    @Test(arguments: Absence.allCases) func aLongOutageCostsNearlyNothing(_ absence: Absence) async throws {
+    @Test(arguments: Absence.allCases) func longOutageUsesLittleProcessorTime(_ absence: Absence) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; for n in $(seq 50); do echo $n > d/$n; done; head -c 300000 /dev/urandom > large")
@@ -104,7 +104,7 @@ import UbiquityControl
     }
 
     /// A program that waits for a copy of a placeholder blocks no other program.
-    @Test func nobodyWaitsForACopyButItsProgram() async throws {
+    @Test func copyOfAPlaceholderBlocksOnlyItsProgram() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; head -c 30000000 /dev/urandom > d/large; echo x > d/x")
@@ -174,7 +174,7 @@ import UbiquityControl
     }
 
     /// Like a laptop that is closed and opened again; meanwhile the cloud may run in another process.
-    @Test(arguments: [false, true]) func aDownloadGoesOnAfterASuspension(cloudRestarts: Bool) async throws {
+    @Test(arguments: [false, true]) func downloadResumesAfterASuspension(cloudRestarts: Bool) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 80000000 /dev/urandom > f; sha256sum < f > '\(world.folder)/sum'")
@@ -207,7 +207,7 @@ import UbiquityControl
 
     /// Its folder is removed or moved while the cloud runs: a new cloud starts there, and gets everything from this
     /// device.
-    @Test func aCloudWhoseFolderWasRemovedIsLeft() async throws {
+    @Test func removedCloudFolderStartsANewCloud() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo one > one")
@@ -231,7 +231,7 @@ import UbiquityControl
 
     /// The open connections are dead without a notice: a later save is uploaded over a new one within seconds.
     @Test(.enabled(if: getuid() == 0, "a network of one's own takes root"))
-    func aSaveGoesUpThoughTheAddressHasChanged() async throws {
+    func saveIsUploadedAfterAnAddressChange() async throws {
         try await World.run { world in
             // Names of interfaces have 15 characters at most.
             let name = "u\(getpid())\(UInt16.random(in: 0...UInt16.max))", program = World.program

@@ -6,7 +6,7 @@ import UbiquityControl
     /// The package's state on a device: a letter for each member that has one, all the same in a whole state.
     private static let letters = "cat *.pages/* 2>/dev/null | fold -w1 | sort -u | tr -d '\\n'"
 
-    @Test func aPackageIsSeenInOneState() async throws {
+    @Test func packageIsSeenInOneState() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             let save = { (letter: String) in
@@ -37,7 +37,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aMarkMakesAFolderAPackage() async throws {
+    @Test func markMakesAFolderAPackage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; setfattr -n user.ubiquity.package -v 1 d; echo 1 > d/1; cp -a d e")
@@ -55,7 +55,7 @@ import UbiquityControl
     }
 
     /// In addition to the standard extensions; files that the same configuration ignores stay on their device.
-    @Test func aConfiguredExtensionIsAPackage() async throws {
+    @Test func configuredExtensionIsAPackage() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -76,7 +76,7 @@ import UbiquityControl
     }
 
     /// A package is downloaded when all its members are, and uploaded when all its members are.
-    @Test func itsStateIsThatOfAllItsMembers() async throws {
+    @Test func packageStateCoversAllMembers() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir -p d.rtfd/images; for f in text images/one; do head -c 100000 /dev/urandom > d.rtfd/$f; done")
@@ -144,7 +144,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aConflictKeepsTheWholePackage() async throws {
+    @Test func conflictKeepsTheWholePackage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
             try await a.shell(
@@ -217,7 +217,7 @@ import UbiquityControl
     }
 
     /// A close may come long after the last write: from a program that keeps the file open, or on a busy machine.
-    @Test func whoWroteLaterStandsAndNotWhoClosedLater() async throws {
+    @Test func laterWriteWinsOverLaterClose() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
             try await a.shell("mkdir d.rtfd; echo base > d.rtfd/text; echo base > d.rtfd/one")
@@ -244,7 +244,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aLosingStateKeepsAttributesAndRights() async throws {
+    @Test func losingStateKeepsAttributesAndPermissions() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
             try await a.shell(
@@ -285,7 +285,7 @@ import UbiquityControl
         }
     }
 
-    @Test func commandsDecideAboutAWholePackage() async throws {
+    @Test func commandsResolveAWholePackage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
             try await a.shell("mkdir -p d.rtfd/images; echo base > d.rtfd/text; echo base > d.rtfd/images/one")

@@ -8,7 +8,7 @@ import UbiquityControl
     static let environments: [[String: String]] = [[:], ["UBIQUITY_PASSTHROUGH": "off"]]
 
     @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
-    func statusSaysWhetherAndWhyNot() async throws {
+    func statusShowsStateAndReason() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             #expect(try await a.status().passthrough == KernelFeatureStatus(isActive: true))
@@ -38,7 +38,7 @@ import UbiquityControl
     }
 
     /// Mounts by fusermount3, like users on their own machines. The tests run as root; these mounts run as the user.
-    @Test func withoutTheRightFilesAreServedByTheDaemon() async throws {
+    @Test func withoutCapabilityTheDaemonServesFiles() async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
             let user = getuid() == 0 ? try await nobody(world) : []
@@ -178,7 +178,7 @@ import UbiquityControl
         assert os.stat('holes').st_mtime_ns == 10**18 + 7
         """
 
-    @Test(arguments: environments) func aStoreAfterTheCloseGoesUp(_ environment: [String: String]) async throws {
+    @Test(arguments: environments) func mappedStoreAfterTheCloseIsUploaded(_ environment: [String: String]) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
             for device in [a, b] { try await device.mount(environment: environment) }
@@ -204,7 +204,7 @@ import UbiquityControl
         }
     }
 
-    @Test(arguments: environments) func whatStaysOpenGoesUpMeanwhile(_ environment: [String: String]) async throws {
+    @Test(arguments: environments) func openFileIsUploadedPeriodically(_ environment: [String: String]) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
             for device in [a, b] { try await device.mount(environment: environment) }
@@ -218,7 +218,7 @@ import UbiquityControl
     }
 
     @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
-    func aWriterThatOutlivesTheDaemonIsFound() async throws {
+    func writerThatOutlivesTheDaemonIsFound() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo start > f; echo start > g")
@@ -244,7 +244,7 @@ import UbiquityControl
 
     /// It has only mappings, and no descriptor.
     @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
-    func aMappingThatOutlivesTheDaemonIsFound() async throws {
+    func mappingThatOutlivesTheDaemonIsFound() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 12288 /dev/zero | tr '\\0' m > f")

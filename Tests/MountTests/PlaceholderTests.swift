@@ -7,7 +7,7 @@ import UbiquityControl
     /// Limit for the bytes of messages while no content is downloaded: the feed, heartbeats.
     private static let messages: Int64 = 60_000
 
-    @Test func looksLikeTheFileAndTakesNoSpace() async throws {
+    @Test func placeholderHasTheFilesMetadataAndUsesNoSpace() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell(
@@ -30,7 +30,7 @@ import UbiquityControl
 
     /// Thumbnailers, indexers and backups, and their child processes, get an error and no download; a user's grep
     /// downloads.
-    @Test func programsWithoutAPersonDownloadNothing() async throws {
+    @Test func backgroundProgramsDownloadNothing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; echo needle > d/x; chmod +x d/x; : > d/empty")
@@ -68,7 +68,7 @@ import UbiquityControl
     }
 
     /// The answer comes at once, even if another program has claimed the file.
-    @Test func thePersonsListCounts() async throws {
+    @Test func configuredProgramsDownloadNothing() async throws {
         try await World.run { world in
             let folder = world.folder
             try await world.shell(
@@ -96,7 +96,7 @@ import UbiquityControl
     }
 
     /// A command gets the same signals as without the wrapper: none is blocked or ignored, and all reach it.
-    @Test(arguments: ["run --no-materialize", "coordinate read d/x"]) func commandsGetTheirSignals(how: String) async throws {
+    @Test(arguments: ["run --no-materialize", "coordinate read d/x"]) func wrappedCommandsGetTheirSignals(how: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo needle > d/x")
@@ -130,7 +130,7 @@ import UbiquityControl
         }
     }
 
-    @Test func openDownloadsOnceForAllWhoRead() async throws {
+    @Test func concurrentReadersShareOneDownload() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 6000000 /dev/urandom > f")
@@ -148,7 +148,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aReadGetsOnlyWhatCoversIt() async throws {
+    @Test func readDownloadsOnlyItsChunks() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             // While the file is open, the remaining content is downloaded too: the close takes some time, and longer on
@@ -250,7 +250,7 @@ import UbiquityControl
         }
     }
 
-    @Test func writingIntoAPlaceholderKeepsTheRest() async throws {
+    @Test func writeIntoAPlaceholderKeepsTheOtherBytes() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 3000000 /dev/urandom > f; cp f g; cp f h; cp f '\(world.folder)/expected'")
@@ -271,7 +271,7 @@ import UbiquityControl
     }
 
     /// To another file system mv(1) copies, and then removes the original.
-    @Test func movingOutBringsTheContent() async throws {
+    @Test func moveOutOfTheMountDownloads() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell(
@@ -298,7 +298,7 @@ import UbiquityControl
         }
     }
 
-    @Test func lazyKeepsCurrentWhatWasDownloadedAndEagerAll() async throws {
+    @Test func lazyUpdatesDownloadedFilesAndEagerAll() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             let c = try await world.mounted("c", "--policy", "eager")
@@ -346,7 +346,7 @@ import UbiquityControl
     }
 
     /// For a file of many chunks the open requests their list, which may take as long as the network does.
-    @Test func anOpenThatWaitsForTheCloudIsInterrupted() async throws {
+    @Test func openWaitingForTheCloudIsInterrupted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f")
@@ -369,7 +369,7 @@ import UbiquityControl
     }
 
     @Test("MP-10: an open of what is removed meanwhile ends, and the deletion is told of once")
-    func anOpenOfWhatIsRemovedMeanwhileEnds() async throws {
+    func openOfAnItemRemovedMeanwhileEnds() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             let cloud = try #require(world.cloudProcess)
@@ -407,7 +407,7 @@ import UbiquityControl
     }
 
     /// For a file with a running download the open does not wait, and each read does.
-    @Test func whoReadsIsInterrupted() async throws {
+    @Test func waitingReadIsInterrupted() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 60000000 /dev/urandom > f")
@@ -443,7 +443,7 @@ import UbiquityControl
     }
 
     /// A program that handles the signal waits for a small file in its open, and gets the interrupt there.
-    @Test func whoHandlesTheSignalIsInterruptedAlsoAtASmallFile() async throws {
+    @Test func handledSignalInterruptsAnOpenOfASmallFile() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             for (name, size) in [("tiny", 10), ("small", 200_000), ("half", 500_000)] {
@@ -469,7 +469,7 @@ import UbiquityControl
     }
 
     /// It has nothing open yet, and its working folder is elsewhere: only the mount knows it.
-    @Test func unmountNamesWhoWaitsInAnOpen() async throws {
+    @Test func unmountNamesProgramsWaitingInAnOpen() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f")
@@ -489,7 +489,7 @@ import UbiquityControl
     }
 
     /// The kernel does not report a signal that came while the request was still on its way to a queue.
-    @Test func anOpenIsInterruptedAlsoBeforeItArrives() async throws {
+    @Test func openIsInterruptedBeforeItArrives() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f")
@@ -523,7 +523,7 @@ import UbiquityControl
     }
 
     /// A signal that the program ignores or handles harmlessly interrupts no open, as on a local disk; a fatal one does.
-    @Test func aHarmlessSignalEndsNoOpen() async throws {
+    @Test func harmlessSignalInterruptsNoOpen() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f; cp f g; cp f h")

@@ -6,7 +6,7 @@ import UbiquityControl
 extension PosixTests {
     /// A write to a file clears these bits, whichever call makes it.
     @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
-    func everyWriteTakesTheFilesRightsAway(_ options: [String]) async throws {
+    func everyWriteClearsPrivilegeBits(_ options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["-o", "allow_other"] + options)
@@ -24,7 +24,7 @@ extension PosixTests {
     }
 
     /// The order of copying tools: they set the bits on an open file after its last write.
-    @Test(arguments: [[], ["--no-passthrough"]]) func rightsGivenAfterTheLastWriteStay(_ options: [String]) async throws {
+    @Test(arguments: [[], ["--no-passthrough"]]) func privilegeBitsSetAfterTheLastWriteStay(_ options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b", "--trust-suid")
             try await a.mount(["-o", "allow_other"] + options)
@@ -58,7 +58,7 @@ extension PosixTests {
 
     /// At once, after a write by a user without the right to keep them, and after a chown to the same owner.
     @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
-    func rightsOfAnOpenFileGoAsOnADisk(_ options: [String]) async throws {
+    func privilegeBitsOfAnOpenFileAreClearedAsOnADisk(_ options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["-o", "allow_other"] + options)

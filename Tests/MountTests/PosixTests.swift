@@ -34,7 +34,7 @@ import UbiquityControl
         }
     }
 
-    @Test func specialFilesWorkAndStayHere() async throws {
+    @Test func specialFilesWorkAndAreNotSynced() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; mkfifo d/pipe; (echo through > d/pipe &) ; test \"$(cat d/pipe)\" = through")
@@ -141,7 +141,7 @@ import UbiquityControl
     }
 
     /// Also for a file that another program examines during its close.
-    @Test func aChangeShowsInTheTimes() async throws {
+    @Test func changeUpdatesTheTimes() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.python(
@@ -182,7 +182,7 @@ import UbiquityControl
     }
 
     @Test("O_TMPFILE: a file without a name, which may get one", arguments: [[], ["--no-passthrough"]])
-    func filesWithoutAName(_ options: [String]) async throws {
+    func unnamedFilesWork(_ options: [String]) async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(options)
@@ -252,7 +252,7 @@ import UbiquityControl
     }
 
     /// Attribute namespaces and permissions as on ext4.
-    @Test(.enabled(if: getuid() == 0, "another user takes root")) func attributesOfOtherNamespaces() async throws {
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func attributeNamespacesBehaveAsOnExt4() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["-o", "allow_other"])
@@ -298,7 +298,7 @@ import UbiquityControl
     }
 
     /// fallocate(2), seen by reads, a mapping and stat(2) alike.
-    @Test(arguments: [[], ["--no-passthrough"]]) func rangesOfFiles(options: [String]) async throws {
+    @Test(arguments: [[], ["--no-passthrough"]]) func fallocateBehavesAsOnADisk(options: [String]) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try await world.mounted("b"))
             try await a.mount(options)
@@ -355,7 +355,7 @@ import UbiquityControl
         """
 
     /// The reference is the kernel's own answer beside the mount.
-    @Test(.enabled(if: getuid() == 0, "another user takes root")) func rightsOfOthers() async throws {
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func permissionsOfOtherUsersAreChecked() async throws {
         try await World.run { world in
             let a = try world.device("a"), native = world.folder + "/native"
             try await a.mount(["-o", "allow_other"])
@@ -485,7 +485,7 @@ import UbiquityControl
     }
 
     /// It has its earlier attributes, and is a file of its own.
-    @Test func aLinkedBackupOfAReplacedFileHasAttributesOfItsOwn() async throws {
+    @Test func linkedBackupOfAReplacedFileHasItsOwnAttributes() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount()

@@ -135,7 +135,7 @@ import UbiquityControl
     }
 
     /// A presenter that registers later gets the device's state.
-    @Test func theEndOfAConflictIsToldToWhoCameAfterItsBeginning() async throws {
+    @Test func latePresenterHearsOfAConflictsEnd() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await world.meet(a, "echo loses > f", b, "echo wins > f")
@@ -172,7 +172,7 @@ import UbiquityControl
     }
 
     @Test("that a newer content is at the cloud is told while it has to wait")
-    func aWaitingContentIsTold() async throws {
+    func waitingContentIsReported() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             let probe = try await LibraryProbe.start(b)

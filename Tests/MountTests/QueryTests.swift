@@ -144,7 +144,7 @@ import UbiquityCore
         }
     }
 
-    @Test func foldersTellOfTheStateOfWhatIsInThem() async throws {
+    @Test func foldersShowTheStateOfTheirItems() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir -p d/e f; echo base > d/e/x; echo other > f/y")

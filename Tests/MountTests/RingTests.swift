@@ -10,7 +10,7 @@ import UbiquityControl
     /// Not more than `status` lists.
     private static let burst = 90
 
-    @Test func statusSaysWhetherAndWhyNot() async throws {
+    @Test func statusShowsStateAndReason() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let usual = try await a.status().rings
@@ -26,7 +26,7 @@ import UbiquityControl
 
     /// With the cloud stopped, more programs wait for contents than there are threads: everything else continues. When
     /// the cloud is back, each program gets the right content.
-    @Test(arguments: ["on", "off"]) func manyThatWaitHoldUpNobody(rings: String) async throws {
+    @Test(arguments: ["on", "off"]) func manyWaitingProgramsBlockNobody(rings: String) async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
             for device in [a, b] { try await device.mount(environment: ["UBIQUITY_IO_URING": rings]) }
@@ -64,7 +64,7 @@ import UbiquityControl
 
     /// More concurrent opens than a core has slots, all of them unanswered. The kernel passes a queued request only to
     /// a slot that has answered.
-    @Test func aBurstOfOpensThatWaitArrives() async throws {
+    @Test func burstOfWaitingOpensArrives() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo 1 > f; mkfifo ../go")
@@ -106,7 +106,7 @@ import UbiquityControl
     }
 
     /// The mount ends while programs wait: they get an error, and the next mount has everything.
-    @Test func programsThatWaitAreToldOfTheEnd() async throws {
+    @Test func waitingProgramsGetAnErrorAtTheEnd() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("for n in $(seq 40); do head -c 150000 /dev/urandom > f$n; done")
@@ -131,7 +131,7 @@ import UbiquityControl
 
     /// By default a thread of the lowest CPU priority has the lowest disk priority too: its reads and writes, and so a
     /// program's fsync, wait until no other requests exist (mq-deadline: for up to ten seconds).
-    @Test func theDiskServesThemAsItServesPrograms() async throws {
+    @Test func requestThreadsHaveNormalDiskPriority() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             guard try await a.status().rings?.isActive == true else { return }
@@ -149,7 +149,7 @@ import UbiquityControl
 
     /// Threads that serve a core are bound to it, and have the lowest priority. Their helpers are not: pools create
     /// threads, and start processes, from any thread.
-    @Test func nothingElseIsBoundToACore() async throws {
+    @Test func onlyRequestThreadsAreBoundToACore() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("for n in $(seq 60); do head -c 150000 /dev/urandom > f$n; done")

@@ -9,7 +9,7 @@ import UbiquityControl
     }
 
     /// Its folder is restored with it, and the answer to the restoration does not mention that.
-    @Test func whatComesBackWithItsFolderHasAPath() async throws {
+    @Test func itemRestoredWithItsFolderHasAPath() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir -p Documents/d/e; echo 1 > Documents/d/e/one.txt; echo 2 > Documents/d/e/two.txt")
@@ -33,7 +33,7 @@ import UbiquityControl
     }
 
     /// An operation that programs may not do in a mount is refused to its commands too.
-    @Test func aReadOnlyMountIsWrittenToByNobody() async throws {
+    @Test func readOnlyMountRefusesCommandsToo() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
             try await a.shell("echo 1 > f; echo x > gone")
@@ -55,7 +55,7 @@ import UbiquityControl
     }
 
     /// For an existing folder only the entries that were deleted in it can be restored.
-    @Test func aFolderThatIsThereIsNotRestoredElsewhere() async throws {
+    @Test func existingFolderIsNotRestoredElsewhere() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo 1 > d/one; echo 2 > d/two")

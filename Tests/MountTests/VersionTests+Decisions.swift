@@ -4,7 +4,7 @@ import UbiquityControl
 /// Resolutions by a merge command, the trash or another file.
 extension VersionTests {
     /// Nothing, one side, or the other: the losing content is kept in any case.
-    @Test func whatACommandMayWrite() async throws {
+    @Test func mergeCommandMayWriteEitherSideOrNothing() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -43,7 +43,7 @@ extension VersionTests {
 
     /// The other device may be gone, or have no command. It has time to merge; the test advances this device's clock
     /// past that time.
-    @Test func anotherDeviceMergesForTheOneThatLost() async throws {
+    @Test func winningDeviceMergesForAnAbsentLoser() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -75,7 +75,7 @@ extension VersionTests {
     }
 
     /// The trash reports it. Scripts get all of that in JSON.
-    @Test func aConflictGoesToTheTrashAndComesBack() async throws {
+    @Test func conflictIsRestoredFromTheTrash() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await a.shell("echo gone > gone")
@@ -121,7 +121,7 @@ extension VersionTests {
     }
 
     /// The target stays the same item: it is not replaced by another one.
-    @Test func aVersionMovedOverAnotherFileIsItsNextVersion() async throws {
+    @Test func versionMovedOverAnotherFileBecomesItsNextVersion() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await a.shell("mkdir Documents/folder; echo old > Documents/other.txt")

@@ -47,7 +47,7 @@ import UbiquityControl
     }
 
     @Test("VC-11: status tells of conflicts, and what they take, until they are decided")
-    func statusTellsOfConflicts() async throws {
+    func statusShowsConflicts() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             #expect(try await a.status().conflicts == nil)
@@ -78,7 +78,7 @@ import UbiquityControl
         }
     }
 
-    @Test func nothingIsRestoredToAReservedNameOrToAnother() async throws {
+    @Test func restoreToAReservedNameIsRefused() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo 1 > d/f")
@@ -111,7 +111,7 @@ import UbiquityControl
         }
     }
 
-    @Test func everyWayToResolveHoldsOnAllDevices() async throws {
+    @Test func resolutionHoldsOnAllDevices() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             let time = try await conflict(world, a, b, "1")
@@ -154,7 +154,7 @@ import UbiquityControl
     }
 
     /// A copy of the version over the file is an edit like any other: the conflict stays until somebody resolves it.
-    @Test func aCopyOverTheFileDecidesNothing() async throws {
+    @Test func copyOverTheFileResolvesNothing() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "1")
@@ -207,7 +207,7 @@ import UbiquityControl
         assert sorted(os.listdir(folder)) == entries and len(entries) == 2
         """
 
-    @Test func noProgramMeetsIt() async throws {
+    @Test func copyingProgramsSkipTheVersionsFolder() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "x")
@@ -228,7 +228,7 @@ import UbiquityControl
         }
     }
 
-    @Test func decisionsAreMadeOffline() async throws {
+    @Test func resolutionsWorkOffline() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "x")
@@ -298,7 +298,7 @@ import UbiquityControl
         }
     }
 
-    @Test func commandsSayWhatTheyWereGiven() async throws {
+    @Test func refusedVersionCommandsNameTheReason() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "1")
@@ -344,7 +344,7 @@ import UbiquityControl
     }
 
     /// Its download takes longer than the kernel should keep the folders locked.
-    @Test func aVersionThatIsLongOnItsWayIsMovedAllTheSame() async throws {
+    @Test func slowlyDownloadedVersionIsMoved() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "1")
@@ -370,7 +370,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aMergeCommandResolvesOrLeavesTheConflict() async throws {
+    @Test func mergeCommandResolvesOrLeavesTheConflict() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -416,7 +416,7 @@ import UbiquityControl
     }
 
     /// The user was asked once and has answered: the command's result comes too late.
-    @Test func aDecisionStandsThatCameWhileACommandRan() async throws {
+    @Test func resolutionDuringACommandWins() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -446,7 +446,7 @@ import UbiquityControl
     }
 
     /// A command ends when two have run at the same time. Never more than a few run, and never two for the same file.
-    @Test func severalConflictsAreMergedAtOneTime() async throws {
+    @Test func conflictsAreMergedConcurrently() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -487,7 +487,7 @@ import UbiquityControl
     }
 
     /// Unclosed writes of a program are older than a later resolution.
-    @Test func aDecisionCountsThoughAProgramHasTheFileOpen() async throws {
+    @Test func resolutionWinsOverUnclosedWrites() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "1")
@@ -514,7 +514,7 @@ import UbiquityControl
     }
 
     /// A program that had the file open for writing when the daemon died does not undo a resolution.
-    @Test func aDecisionStandsThoughTheDaemonDiesUnderAWriter() async throws {
+    @Test func resolutionSurvivesADaemonDeathUnderAWriter() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
             try await conflict(world, a, b, "1")
@@ -534,7 +534,7 @@ import UbiquityControl
     }
 
     /// An earlier version with the bytes of the current one is the current version already.
-    @Test func nothingIsMadeOfAVersionThatEqualsTheCurrentOne() async throws {
+    @Test func restoreOfAnEqualVersionMakesNone() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             for text in ["one", "two", "one"] {
@@ -553,7 +553,7 @@ import UbiquityControl
     }
 
     @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
-    func restoringIsACoordinatedWrite() async throws {
+    func restoreIsACoordinatedWrite() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             for text in ["one", "two"] {

@@ -14,7 +14,7 @@ import UbiquityControl
 
     /// The kernel finds a folder in a listing that it still knows elsewhere, and forgets the folder of an earlier
     /// announcement, for which it waits (`RingWork`). The race took some ten seconds to occur.
-    @Test func whoListsDoesNotWaitForFoldersThatMoveElsewhere() async throws {
+    @Test func listingDoesNotWaitForMovedFolders() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d0 m1 m2 m3 m4 m5 m6 m7 m8")
             let lister = try b.start("while [ ! -e '\(world.folder)/enough' ]; do find . > /dev/null 2>&1 || :; done")
@@ -110,7 +110,7 @@ import UbiquityControl
     }
 
     @Test("PN-16: a replayed change is no change made here: nothing goes up, nothing is told twice")
-    func nothingGoesUp() async throws {
+    func replayedChangesAreNotUploaded() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d; for n in $(seq 20); do echo $n > d/$n; done")
             try await b.shell("ls -lR; cat d/*")
@@ -248,7 +248,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: what goes in a folder that was renamed before is told of") func deletionsInARenamedFolder() async throws {
+    @Test("PN-16: what goes in a folder that was renamed before is told of") func deletionsInARenamedFolderRaiseEvents() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir -p d/s; echo 1 > d/z; echo 1 > d/s/t")
             try await b.shell("ls -R")
@@ -263,7 +263,7 @@ import UbiquityControl
     }
 
     @Test("PN-16: a folder's move is told of, whatever changes in it at the same time", arguments: ["touch s2/new", "rm s2/t"])
-    func aFolderMovesWhileSomethingInItChanges(change: String) async throws {
+    func folderMoveWithChangesInsideRaisesEvents(change: String) async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "true")
             for round in 0..<5 {
@@ -364,7 +364,7 @@ import UbiquityControl
         var testDescription: String { change }
     }
 
-    @Test func whatWasWaitedForIsSeen() async throws {
+    @Test func delayedChangesRaiseEvents() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d")
             try await a.shell("for n in $(seq 1000); do echo $n > d/$n; done")

@@ -3,7 +3,7 @@ import UbiquityTestSupport
 
 /// A seed stands for one run: whoever has it sees the same failure.
 @Suite struct DeterminismTests {
-    @Test(arguments: 1...5 as ClosedRange<UInt64>) func theSameSeedIsTheSameRun(seed: UInt64) async throws {
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func sameSeedGivesTheSameTrace(seed: UInt64) async throws {
         let first = try await Worlds.run { try PlanRun(Plan(seed: seed)).run() }
         let second = try await Worlds.run { try PlanRun(Plan(seed: seed)).run() }
         #expect(first == second)

@@ -33,14 +33,14 @@ import UbiquityTestSupport
 
     /// The kinds of worlds are those in which the fault shows soon.
     @Test(arguments: [(PlantedFault.conflictRule, Profile.pairs), (.skippedSync, .disks)])
-    func aSeedFailsAlikeEachTime(_ fault: PlantedFault, _ profile: Profile) async throws {
+    func failingSeedPrintsTheSameEachTime(_ fault: PlantedFault, _ profile: Profile) async throws {
         let first = try #require(try await Worlds.run { try Self.firstFailing(fault, profile) })
         let again = try await Worlds.run { try Self.run(Plan(seed: first.plan.seed), fault) }
         #expect(again?.told == first.told)
     }
 
     /// A world in which a broken conflict rule shows has no steps that could be left out.
-    @Test func theHistoryToldHasNoStepThatCouldBeLeftOut() async throws {
+    @Test func shrunkHistoryHasNoSuperfluousStep() async throws {
         let found = try #require(try await Worlds.run { try Self.firstFailing(.skippedSync, .disks) })
         let shrunk = try await Worlds.run { () -> Failing in
             var shrinker = Shrinker(found.plan, found.failure, fault: .skippedSync)

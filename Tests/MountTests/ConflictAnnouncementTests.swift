@@ -3,7 +3,7 @@ import Testing
 import UbiquityControl
 
 /// Announcements of conflicts to people and programs.
-@Suite struct ConflictNewsTests {
+@Suite struct ConflictAnnouncementTests {
     /// Outside of `Documents/` two files of one name become one item with a conflict version.
     @Test func nameClashOutsideDocumentsIsAnnounced() async throws {
         try await World.run { world in

@@ -3,8 +3,8 @@ import Testing
 import UbiquityControl
 
 /// The messages of commands about failures and waits. They name the affected items, and no others.
-@Suite struct CommandWordsTests {
-    @Test func waitNamesOnlyWhatItWaitsFor() async throws {
+@Suite struct CommandMessageTests {
+    @Test func waitNamesOnlyPendingItems() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d e; echo text > d/f; echo text > e/f")
@@ -33,7 +33,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aTerminalShowsThatSomethingIsWaitedFor() async throws {
+    @Test func terminalShowsProgressDuringAWait() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.ubiquity("offline", "")
@@ -48,7 +48,7 @@ import UbiquityControl
         }
     }
 
-    @Test func waitTellsWhatWaitsForANameThatStaysHere() async throws {
+    @Test func waitNamesItemBlockedByAnExcludedName() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -63,7 +63,7 @@ import UbiquityControl
         }
     }
 
-    @Test func waitKnowsOfOpenFiles() async throws {
+    @Test func waitReportsOpenFiles() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo 1 > f; echo 1 > g")
@@ -81,7 +81,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aReadThatFailedIsNotPending() async throws {
+    @Test func failedReadIsNotPending() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo text > read; echo text > pinned")
@@ -109,7 +109,7 @@ import UbiquityControl
             while os.getxattr('f', 'user.ubiquity.is-uploaded') != b'1': time.sleep(0.002)
         """
 
-    @Test func statusTellsWhatIsSlowedDown() async throws {
+    @Test func statusShowsThrottledItems() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let saver = try world.start(["/usr/bin/python3", "-c", Self.saver, a.mountPoint])
@@ -123,7 +123,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whatIsWaitedForIsNotSlowedDown() async throws {
+    @Test func awaitedItemIsNotThrottled() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let saver = try world.start(["/usr/bin/python3", "-c", Self.saver, a.mountPoint])
@@ -142,7 +142,7 @@ import UbiquityControl
         }
     }
 
-    @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
+    @Test func statusOfTheMountPointShowsDeletionsOnHold() async throws {
         try await World.run { world in
             // Another device made them: a device may delete its own fresh files without a question.
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -162,7 +162,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aProgramThatIsNotThereIsToldAsByAShell() async throws {
+    @Test func missingProgramExitsAsInAShell() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
@@ -175,7 +175,7 @@ import UbiquityControl
         }
     }
 
-    @Test func namesDoNotCommandTheTerminal() async throws {
+    @Test func controlCharactersInNamesAreEscaped() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > \"$(printf 'a\\033[31mb')\"")
@@ -196,7 +196,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whoMountsAgainIsToldOfALazyUnmount() async throws {
+    @Test func remountReportsALazyUnmount() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
@@ -248,7 +248,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whatIsElsewhereDoesNotKeepTheRestBack() async throws {
+    @Test func pathOutsideTheMountDoesNotStopTheOthers() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
@@ -264,7 +264,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aDeviceHasAName() async throws {
+    @Test func invalidDeviceNamesAreRefused() async throws {
         try await World.run { world in
             for name in ["", "a\nb", "\u{1b}[31m", String(repeating: "x", count: 256)] {
                 let outcome = try await world.ubiquity("mount", "--device", name, world.folder + "/nowhere")
@@ -340,7 +340,7 @@ import UbiquityControl
         }
     }
 
-    @Test func signingInTellsWhatIsMounted() async throws {
+    @Test func loginNamesMountedContainers() async throws {
         try await World.run { world in
             let login = try await Self.serve(world.folder + "/served", in: world)
             let a = try await world.mounted("a")
@@ -352,7 +352,7 @@ import UbiquityControl
     }
 
     /// A program that has a file open for writing delays others, and the status names it.
-    @Test func statusTellsWhatProgramsHoldUp() async throws {
+    @Test func statusNamesProgramsThatDelayOthers() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo old > changed; echo old > removed")
@@ -371,7 +371,7 @@ import UbiquityControl
     }
 
     /// They are in the mount table, and another user may not ask them.
-    @Test(.enabled(if: getuid() == 0, "another user takes root")) func mountsOfOthersAreNoneOfMine() async throws {
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func mountsOfOtherUsersAreIgnored() async throws {
         try await World.run { world in
             _ = try await world.mounted("a")
             let outcome = try await world.attempt(
@@ -383,7 +383,7 @@ import UbiquityControl
 
     /// 3: none of the named items could be handled, since no cloud was reachable. 2: it is not clear which mount is
     /// meant.
-    @Test func exitCodesTellWhatWasMissing() async throws {
+    @Test func exitCodesTellMissingCloudFromMissingMount() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo here > here; echo away > away; echo too > too")

@@ -2,7 +2,7 @@ import Testing
 import UbiquityControl
 
 /// The retention of invisible versions at a cloud, by the options of `serve`.
-@Suite struct KeepingTests {
+@Suite struct RetentionTests {
     /// Starts the cloud that devices share with these options.
     private func serve(_ options: String..., in world: World) async throws -> Command {
         let cloud = try world.start([World.program, "serve", "--embedded", "--data", world.cloudData] + options)
@@ -16,7 +16,7 @@ import UbiquityControl
         return try ControlCodec.decode(VersionsReport.self, from: outcome.text.utf8).versions.map(\.kind)
     }
 
-    @Test(arguments: [0, 1, 2]) func soManyEarlierVersionsAreKept(count: Int) async throws {
+    @Test(arguments: [0, 1, 2]) func keepVersionsLimitsEarlierVersions(count: Int) async throws {
         try await World.run { world in
             _ = try await serve("--keep-versions", "\(count)", in: world)
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -36,7 +36,7 @@ import UbiquityControl
     }
 
     /// Also for the embedded cloud of a mount.
-    @Test func theConfigurationCounts() async throws {
+    @Test func configurationSetsRetention() async throws {
         try await World.run { world in
             try await world.shell(
                 "mkdir -p \"$HOME/.config/ubiquity\"; echo 'keep-versions = 1' > \"$HOME/.config/ubiquity/config\"")
@@ -51,7 +51,7 @@ import UbiquityControl
     }
 
     /// With a retention of zero the cloud forgets all of them, but neither existing items nor unresolved conflicts.
-    @Test func soLongTheyAreKept() async throws {
+    @Test func keepDaysLimitsEarlierVersions() async throws {
         try await World.run { world in
             let first = try await serve("--keep", "1", in: world)
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

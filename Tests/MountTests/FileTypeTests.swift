@@ -1,7 +1,7 @@
 import Testing
 
 /// Programs that list a folder and determine the types of its files.
-@Suite struct TypingTests {
+@Suite struct FileTypeTests {
     /// A folder "d" of 50 placeholders whose names give no hint of their types.
     private func withPlaceholders(_ body: @Sendable (World, Device) async throws -> Void) async throws {
         try await World.run { world in

@@ -3,8 +3,8 @@ import Testing
 
 /// Small files that are read and examined repeatedly, which the kernel serves from its pages. Writes without the daemon
 /// happen in between.
-@Suite struct RereadingTests {
-    @Test(arguments: [1, 2, 3]) func readersSeeWhatWasWrittenLast(seed: Int) async throws {
+@Suite struct CachedReadTests {
+    @Test(arguments: [1, 2, 3]) func readersSeeTheLastWrite(seed: Int) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.python("seed, steps, evict = \(seed), 4000, []\n" + Self.program)

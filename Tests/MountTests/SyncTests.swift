@@ -3,8 +3,8 @@ import Testing
 import UbiquityControl
 
 /// Changes on one device appear on the other, without any action there.
-@Suite struct TravelTests {
-    @Test func filesFoldersLinksAndTheirAttributesTravel() async throws {
+@Suite struct SyncTests {
+    @Test func filesFoldersLinksAndAttributesSync() async throws {
         try await World.run { world in
             // Without the option, set-user-id bits from another device are removed.
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b", "--trust-suid"))
@@ -35,7 +35,7 @@ import UbiquityControl
         }
     }
 
-    @Test func changesOfWhatIsThereTravel() async throws {
+    @Test func changesOfExistingItemsSync() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell(
@@ -68,7 +68,7 @@ import UbiquityControl
     }
 
     /// Under a library that shifts a program's clocks, all of them or only the wall clock.
-    @Test(arguments: ["0", "1"]) func aDeviceMayHaveAnotherTime(monotonicClockStays: String) async throws {
+    @Test(arguments: ["0", "1"]) func deviceWithAnotherClockSyncs(monotonicClockStays: String) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try world.device("b"))
             try await b.mount(environment: world.shiftedClock([
@@ -130,7 +130,7 @@ import UbiquityControl
     }
 
     /// During a long time offline, a program that saves by rename makes a new file each time.
-    @Test func whatTheCloudNeverHeardOfIsNotPendingOnceItIsGone() async throws {
+    @Test func unsentItemIsNotPendingAfterItsRemoval() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo 1 > old; echo 2 > doc")
@@ -169,7 +169,7 @@ import UbiquityControl
         }
     }
 
-    @Test func aByteInFrontMovesLittleBothWays() async throws {
+    @Test func insertedByteTransfersFewChunks() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 12000000 /dev/urandom > '\(world.folder)/base'; cp '\(world.folder)/base' f")
@@ -189,7 +189,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whatStaysLocal() async throws {
+    @Test func excludedItemsAreNotSynced() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir build.nosync; echo x > build.nosync/x; echo y > 'f~'; echo z > .f.swp; echo f > f")
@@ -252,7 +252,7 @@ import UbiquityControl
         }
     }
 
-    @Test func anOpenFileKeepsItsContentAndTheNextOpenGetsTheNew() async throws {
+    @Test func openFileKeepsItsContentAndTheNextOpenGetsTheNew() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("yes old | head -c 3000000 > f")
@@ -272,7 +272,7 @@ import UbiquityControl
     }
 
     @Test("DB-02: who has a file open reads it to its end, also what of it was not here when it was deleted elsewhere")
-    func anOpenFileOutlivesItsDeletionElsewhere() async throws {
+    func openFileOutlivesARemoteDeletion() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 8000000 /dev/urandom > away; head -c 300000 /dev/urandom > here; cp away here ..")
@@ -304,7 +304,7 @@ import UbiquityControl
     }
 
     @Test("DB-02: what is written to an open file is found under the name that it was given elsewhere")
-    func anOpenFileOutlivesItsRenamingElsewhere() async throws {
+    func openFileOutlivesARemoteRename() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo 1 > f")

@@ -4,7 +4,7 @@ import Testing
 import UbiquityControl
 
 /// Deaths of daemons and clouds, full disks, damage.
-@Suite struct MishapTests {
+@Suite struct FaultTests {
     @Test func nothingAcknowledgedIsLostByAKillAfterClose() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -30,7 +30,7 @@ import UbiquityControl
     }
 
     /// The backup has an edit that was uploaded long ago, and not the later one.
-    @Test func aStatePutBackFromABackupOverwritesNothing() async throws {
+    @Test func stateRestoredFromABackupOverwritesNothing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo base > f")
@@ -56,7 +56,7 @@ import UbiquityControl
         }
     }
 
-    @Test func whatAnOpenWriterHasWrittenSurvivesAKill() async throws {
+    @Test func writesOfAnOpenFileSurviveAKill() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo start > f")
@@ -74,7 +74,7 @@ import UbiquityControl
     }
 
     /// Without the daemon nothing would limit its time.
-    @Test func aMergeCommandEndsWithTheDaemon() async throws {
+    @Test func mergeCommandEndsWithTheDaemon() async throws {
         try await World.run { world in
             try await world.shell(
                 """
@@ -100,7 +100,7 @@ import UbiquityControl
         }
     }
 
-    @Test func uploadGoesOnAfterAKill() async throws {
+    @Test func uploadResumesAfterAKill() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -118,7 +118,7 @@ import UbiquityControl
         }
     }
 
-    @Test func downloadGoesOnAfterAKill() async throws {
+    @Test func downloadResumesAfterAKill() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 60000000 /dev/urandom > f")
@@ -140,7 +140,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theCloudDiesAndComesBackDuringTransfers() async throws {
+    @Test func transfersSurviveACloudRestart() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await world.settle(a, b)
@@ -207,7 +207,7 @@ import UbiquityControl
 
     /// Further writes on a full disk do not use the space that is reserved for freeing space.
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
-    func changesOnAFullDiskLeaveRoomToMakeRoom() async throws {
+    func changesOnAFullDiskKeepTheReserve() async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b")
             try await giveDisk(of: "140m", to: a, world)
@@ -266,7 +266,7 @@ import UbiquityControl
 
     /// A deletion frees its space even if the index has no space for the record, and uploaded contents are evicted.
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
-    func aDiskThatIsFullOfOwnFilesHeals() async throws {
+    func diskFullOfOwnFilesRecovers() async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b")
             try await giveDisk(of: "140m", to: a, world)
@@ -309,7 +309,7 @@ import UbiquityControl
     @Test(
         .enabled(
             if: getuid() == 0 && access("/dev/loop-control", F_OK) == 0, "a file system in a file takes root and loop devices"))
-    func aFullDiskPastTheDaemon() async throws {
+    func passthroughWritesToAFullDiskFail() async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b")
             try await world.shell(
@@ -378,7 +378,7 @@ import UbiquityControl
     }
 
     /// It does not look like a deleted file.
-    @Test func aFileOfWhichTheCloudHasLostAPartIsDamaged() async throws {
+    @Test func fileWithChunksLostAtTheCloudIsDamaged() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 900000 /dev/urandom > lost; printf small > tiny")
