@@ -83,7 +83,7 @@ import UbiquityTestSupport
     }
 
     /// Within the same boot the kernel's memory is complete, and may have more than was synced.
-    @Test func afterADeathAloneNothingIsWritten() throws {
+    @Test func processDeathAloneWritesNothing() throws {
         let before = try kept([1: [1, 1]])
         try before.open(ContentID(1), writable: true).truncate(to: 0)
         let (restored, store) = try restart(boot: 1)
@@ -152,7 +152,7 @@ import UbiquityTestSupport
     }
 
     /// It was recorded once more during its own sync: the later state counts.
-    @Test func aLaterStateIsNotForgotten() throws {
+    @Test func laterStateIsKept() throws {
         let store = try kept([1: [1, 1]])
         let journal = try #require(store.journal), file = try store.open(ContentID(1), writable: true)
         let mark = try #require(journal.mark(of: ContentID(1)))
@@ -178,7 +178,7 @@ import UbiquityTestSupport
     }
 
     /// While one half is emptied, the journal writes to the other. When both are full, contents are synced directly.
-    @Test func theHalvesTakeTurns() throws {
+    @Test func journalHalvesAlternate() throws {
         let journal = journal(half: 1000 + ContentJournal.forgettingRoom), store = try store(journal)
         try journal.prepare()
         var number: Int64 = 0
@@ -275,7 +275,7 @@ import UbiquityTestSupport
     }
 
     /// The kernel reports a failed write once, and then treats the lost pages as written.
-    @Test func aSyncThatHasFailedIsNotMadeUpForByAnother() throws {
+    @Test func failedSyncIsNotRepairedByAnother() throws {
         let store = try kept([:]), id = ContentID(1)
         try store.create(id).write([1, 2, 3], at: 0)
         let visits = Lock<[String]>([])
@@ -305,7 +305,7 @@ import UbiquityTestSupport
     }
 
     /// Reading ends at the first incomplete record. A damaged record never becomes a content.
-    @Test func damageBringsNothingBack() throws {
+    @Test func damagedRecordsRestoreNothing() throws {
         try kept([1: [1, 1], 2: [2, 2], 3: [3, 3]])
         let file = try FileDescriptor.open(folder("journal"), .readWrite)
         let second = Self.start + Int64(ContentRecord.headerSize) + 2

@@ -30,7 +30,7 @@ import UbiquityTestSupport
     }
 
     /// A nearly empty disk image of many gigabytes takes a moment.
-    @Test(arguments: [0, 1, 100_000, 1 << 20]) func goesOverHoles(_ before: Int) throws {
+    @Test(arguments: [0, 1, 100_000, 1 << 20]) func holesAreSkipped(_ before: Int) throws {
         let (begin, end) = (Samples.bytes(before, seed: 3), Samples.bytes(70_000, seed: 4))
         func outcome(hole: Int, after: [UInt8]) throws -> (ScanOutcome, asked: Int) {
             let file = try file(begin)

@@ -66,7 +66,7 @@ import UbiquityTestSupport
     }
 
     /// An older program has created its folders in it.
-    @Test func aStoreWithFoldersOfBothKindsIsANewOne() throws {
+    @Test func storeWithBothFolderKindsIsANewOne() throws {
         try store.create(ContentID(0x1A3F)).write([1], at: 0)
         for name in ["00", "3f"] { try FileSystem.makeDirectories(folder("content/" + name)) }
         #expect(try ContentStore(stateFolder: folder.path).all() == [ContentID(0x1A3F)])
@@ -90,7 +90,7 @@ import UbiquityTestSupport
 
     /// A program that makes a replacement during an index sync syncs the content itself: its journal entry may reach
     /// the disk with that sync.
-    @Test func aReplacementDuringAnIndexSyncDoesNotWait() throws {
+    @Test func replacementDuringAnIndexSyncDoesNotWait() throws {
         for number in 1...3 { try store.create(ContentID(Int64(number))).write([1], at: 0) }
         func waiting() -> Set<ContentID> { store.replacements.withLock { $0.waiting } }
         try store.noteReplacement(ContentID(1))
@@ -105,7 +105,7 @@ import UbiquityTestSupport
     }
 
     /// The kernel reports a failed write once, and then treats the pages as written.
-    @Test func aReplacementWhoseSyncHasFailedIsWrittenAnew() throws {
+    @Test func replacementWithAFailedSyncIsWrittenAgain() throws {
         let id = ContentID(1), bytes = Samples.bytes(3_000_000, seed: 3)
         try store.create(id).write(bytes, at: 0)
         try store.noteReplacement(id)
@@ -177,7 +177,7 @@ import UbiquityTestSupport
     }
 
     /// Users may keep the contents on another disk.
-    @Test func aStoreBehindALinkIsLeftAsItIs() throws {
+    @Test func storeBehindALinkIsKept() throws {
         let other = try TemporaryFolder()
         _ = try FileDescriptor.open(other("theirs"), [.readWrite, .create])
         let state = try TemporaryFolder()

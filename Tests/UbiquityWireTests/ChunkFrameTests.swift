@@ -18,7 +18,7 @@ import UbiquityWire
         return bytes
     }
 
-    @Test(arguments: [1, 2, 35, 36, 37, 1000, 1 << 20]) func chunksComeThroughPiecesOfAnyLength(_ step: Int) throws {
+    @Test(arguments: [1, 2, 35, 36, 37, 1000, 1 << 20]) func chunksSurvivePiecesOfAnyLength(_ step: Int) throws {
         var stream = [UInt8]()
         for chunk in try chunks() { ChunkFrame.append(chunk, to: &stream) }
         var decoder = ChunkFrameDecoder()
@@ -38,13 +38,13 @@ import UbiquityWire
         #expect(throws: UbiquityError.self) { try decoder.push(bytes) }
     }
 
-    @Test func theLargestChunkIsTaken() throws {
+    @Test func largestChunkIsAccepted() throws {
         let chunk = Chunk(id: try Sample.chunk(3), bytes: [UInt8](repeating: 1, count: Limits.maximumChunkLength))
         var decoder = ChunkFrameDecoder()
         #expect(try decoder.push(ChunkFrame.encode(chunk)) == [chunk])
     }
 
-    @Test func aCutOffStreamIsNotTakenForWhole() throws {
+    @Test func truncatedStreamIsRefused() throws {
         let frame = ChunkFrame.encode(Chunk(id: try Sample.chunk(1), bytes: [1, 2, 3]))
         for length in 1..<frame.count {
             var decoder = ChunkFrameDecoder()
@@ -54,7 +54,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aFailureEndsTheStreamAfterTheChunksBeforeIt() throws {
+    @Test func failureEndsTheStreamAfterEarlierChunks() throws {
         let first = Chunk(id: try Sample.chunk(1), bytes: [1, 2, 3])
         let failure = UbiquityError(.damaged, "bad sector", at: "here")
         let stream = ChunkFrame.encode(first) + (try ChunkFrame.failure(failure))
@@ -65,7 +65,7 @@ import UbiquityWire
         #expect(try decoder.push(ChunkFrame.encode(first)).isEmpty)
     }
 
-    @Test func anEndlessFailureIsRefused() throws {
+    @Test func endlessFailureIsRefused() throws {
         var decoder = ChunkFrameDecoder()
         let bytes = try header(length: .max) + [0x7F, 0, 0, 0]
         #expect(throws: UbiquityError.self) { try decoder.push(bytes) }

@@ -5,14 +5,14 @@ import UbiquityWire
 @Suite struct FailureTests {
     private struct Secret: Error {}
 
-    @Test(arguments: UbiquityError.Code.allCases) func everyFailureTravels(_ code: UbiquityError.Code) throws {
+    @Test(arguments: UbiquityError.Code.allCases) func everyFailureSurvivesARoundTrip(_ code: UbiquityError.Code) throws {
         let failure = WireFailure(UbiquityError(code, "what", at: "where", remedy: "do"))
         #expect((400...599).contains(failure.status))
         let body = try WireCodec.encode(failure, as: .json)
         #expect(WireFailure(status: failure.status, body: body, as: .json) == failure)
     }
 
-    @Test func missingChunksAreThrownAsSuch() throws {
+    @Test func missingChunksAreThrown() throws {
         let missing = MissingChunks(ids: [try Sample.chunk(4)])
         let failure = WireFailure(missing)
         let body = try WireCodec.encode(failure, as: .protobuf)
@@ -20,7 +20,7 @@ import UbiquityWire
         #expect(back.thrown as? MissingChunks == missing)
     }
 
-    @Test func anOutdatedCommitIsThrownAsSuch() throws {
+    @Test func outdatedCommitIsThrown() throws {
         let outdated = OutdatedCommit(last: 12)
         let failure = WireFailure(outdated)
         let body = try WireCodec.encode(failure, as: .json)
@@ -28,7 +28,7 @@ import UbiquityWire
         #expect(back.thrown as? OutdatedCommit == outdated)
     }
 
-    @Test func aPackageConflictIsThrownAsSuch() throws {
+    @Test func packageConflictIsThrown() throws {
         let conflict = PackageConflict(
             package: ItemID(high: 1, low: 2), revision: Revision(7), isYoursNewer: true,
             modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4),

@@ -8,7 +8,7 @@ import UbiquityWire
         #expect(try WireCodec.decode(Value.self, from: bytes, as: format) == value)
     }
 
-    @Test(arguments: WireFormat.allCases) func everyMessageComesBackAsItWas(_ format: WireFormat) throws {
+    @Test(arguments: WireFormat.allCases) func everyMessageSurvivesARoundTrip(_ format: WireFormat) throws {
         try check(CloudUsage(usedBytes: 12, quotaBytes: 5_000_000_000), format)
         let container = try #require(ContainerID("notes"))
         try check(

@@ -23,7 +23,7 @@ import UbiquityWire
         try refuses(request, sourceLocation: sourceLocation)
     }
 
-    @Test func theSampleItselfIsFine() throws { try Sample.request().check() }
+    @Test func sampleIsValid() throws { try Sample.request().check() }
 
     @Test func countsAreLimited() throws {
         var request = try Sample.request()
@@ -73,7 +73,7 @@ import UbiquityWire
         try refusesPut(content(Int64(tooLong), [ChunkReference(id: Sample.chunk(1), length: tooLong)]))
     }
 
-    @Test func theTopFolderStays() throws {
+    @Test func topFolderCannotBeChanged() throws {
         try refusesPut(ChangedFields(place: Place(parent: .root, name: ItemName("a"))), of: .directory, id: .root)
         try refusesPut(ChangedFields(mode: 0), of: .file, id: .root)
         var request = try Sample.request()
@@ -157,7 +157,7 @@ import UbiquityWire
         #expect(error?.message.contains("kind 9") == true)
     }
 
-    @Test func aTooLongMessageIsRefusedUnread() {
+    @Test func oversizedMessageIsRefusedUnread() {
         let error = #expect(throws: UbiquityError.self) {
             try WireCodec.decode(
                 News.self, from: [UInt8](repeating: 0, count: Limits.maximumMessageLength + 1), as: .protobuf)
