@@ -1,7 +1,7 @@
 import Testing
 import UbiquityTestSupport
 
-/// A seed stands for one run: whoever has it sees the same failure.
+/// A seed stands for one run: everyone who runs it sees the same failure.
 @Suite struct DeterminismTests {
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func sameSeedGivesTheSameTrace(seed: UInt64) async throws {
         let first = try await Worlds.run { try PlanRun(Plan(seed: seed)).run() }

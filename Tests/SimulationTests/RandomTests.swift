@@ -1,7 +1,8 @@
 import Testing
 import UbiquityTestSupport
 
-/// Worlds drawn from seeds: in the end everybody has the same and nothing is lost. `scripts/simulate` runs more of them.
+/// Worlds drawn from seeds: in the end all devices have the same tree and nothing is lost. `scripts/simulate` runs
+/// more.
 @Suite struct RandomTests {
     @Test(arguments: Seeds.all) func seed(_ seed: UInt64) async throws {
         _ = try await Worlds.run { try PlanRun(Plan(seed: seed)).run() }

@@ -2,11 +2,11 @@ import Glibc
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Which seeds a run of the simulator tries: those of every test run, or as many as asked for, or one again.
+/// The seeds of a run: those of every test run, a given number of them, or a single one.
 enum Seeds {
-    /// What an ordinary test run tries.
+    /// The number of seeds in an ordinary test run.
     private static let usual: UInt64 = 20
-    /// Within so many seeds a planted fault must be found.
+    /// Limit of seeds in which a planted fault must be found.
     static let faultLimit: UInt64 = 1000
 
     /// - `UBIQUITY_SEED=n`: this one only. `UBIQUITY_SEEDS=n`: so many, from `UBIQUITY_FIRST_SEED` (1) on.

@@ -1,13 +1,13 @@
 import Testing
 import UbiquityTestSupport
 
-/// What people are told of a seed that fails: the same each time, and no more than it takes.
+/// The report of a failing seed: the same each time, and as short as possible.
 @Suite struct ShrinkerTests {
     private struct Failing: Sendable {
         var plan: Plan
         var failure: SimulationFailure
 
-        /// Without the name of the folder that the world lies in, which is drawn anew each time.
+        /// Without the name of the world's folder, which is random.
         var told: [String] {
             [failure.reason, failure.trace].map { $0.replacing(/ubiquity-simulation-[0-9a-f]+/, with: "") }
         }
@@ -39,7 +39,7 @@ import UbiquityTestSupport
         #expect(again?.told == first.told)
     }
 
-    /// A world in which a broken conflict rule shows has no steps that could be left out.
+    /// A world with a broken conflict rule needs all its steps.
     @Test func shrunkHistoryHasNoSuperfluousStep() async throws {
         let found = try #require(try await Worlds.run { try Self.firstFailing(.skippedSync, .disks) })
         let shrunk = try await Worlds.run { () -> Failing in

@@ -6,9 +6,9 @@ import UbiquityCloudClient
 @testable import UbiquityCloudServer
 import UbiquitySystem
 
-/// Connections that are accepted and that nobody serves.
+/// Connections that are accepted and not served.
 @Suite struct ArrivalsTests {
-    /// A server that drops whatever it accepts, as one does that is ending.
+    /// A server that drops every accepted connection, like an ending one.
     private func dropping(_ arrivals: Arrivals) async throws -> any Channel {
         let kept = KeptChannel(HTTP1Channel { _, _, _ in }, arrivals)
         return try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -21,7 +21,7 @@ import UbiquitySystem
         return try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: address).get()
     }
 
-    /// Without being kept the first of them would be a trap.
+    /// Without the record the first of them would trap.
     @Test func unservedConnectionIsClosedAtTheEnd() async throws {
         let arrivals = Arrivals()
         let server = try await dropping(arrivals)
@@ -33,7 +33,7 @@ import UbiquitySystem
         arrivals.end()
         for client in clients { try await client.closeFuture.get() }
         #expect(arrivals.count == 0)
-        // Who comes after that, at once.
+        // Later connections are closed at once.
         try await connected(to: server).closeFuture.get()
         try await server.close()
     }

@@ -8,11 +8,11 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// What the client makes of trouble.
+/// The client's reaction to faults.
 @Suite struct ClientTests {
     @Test func nobodyThere() async throws {
         let folder = try TestFolder()
-        // A port that was free a moment ago, a missing socket, a missing folder on a long path, a host without name.
+        // A port that was free a moment ago, a missing socket, a missing folder on a long path, a host without a name.
         let running = try await Harness.start(.tcp)
         running.server.stop()
         try await running.task.value
@@ -27,13 +27,13 @@ import UbiquityWire
         }
     }
 
-    /// Many devices at one cloud: it is there, and busy.
+    /// Many devices at one cloud: it exists, and is busy.
     @Test func requestAtFullQueueWaits() async throws {
         let socket = try CrowdedSocket(named: "cloud.sock")
         let client = try CloudClient(
             CloudAddress(socket.folder + "/cloud.sock"), container: RunningServer.containerName,
             device: RunningServer.device, deviceName: "")
-        // It is turned away before the crowd leaves, or comes later: both are well.
+        // The request is refused before the queue empties, or connects later: both are correct.
         async let served: Void = BlockingPool(name: "crowd", threads: 1).run { try socket.serve() }
         let asked = Task { try await client.usage() }
         let failure = await #expect(throws: UbiquityError.self) { _ = try await asked.value }
@@ -52,7 +52,7 @@ import UbiquityWire
         first.server.stop()
         try await first.task.value
         let second = try await Harness.start(.unixSocket, cloud: cloud, folder: folder)
-        // The kept connection is closed; the call goes over a new one.
+        // The kept connection is closed; the call uses a new one.
         _ = try await client.usage()
         await client.shutdown()
         second.server.stop()
@@ -118,7 +118,7 @@ import UbiquityWire
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}",
             UbiquityError.Code.invalid
         ),
-        // A captive portal, and others that stand between.
+        // A captive portal, and other servers in between.
         ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .offline),
         ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", .offline),
         ("HTTP/1.1 204 No Content\r\n\r\n", .offline),
@@ -173,7 +173,7 @@ import UbiquityWire
                 #expect(told == usage)
             }
         }
-        // A call may be made while the one before it is giving its connection back.
+        // A call may begin while the earlier one returns its connection.
         #expect((1...2).contains(connections.withLock { $0 }))
     }
 
@@ -234,7 +234,7 @@ import UbiquityWire
         try await withServer({ AnswerAndClose(answer: answer) }, body)
     }
 
-    /// A server that has such a handler for each connection.
+    /// A server with such a handler for each connection.
     private func withServer(
         _ handler: @escaping @Sendable () -> any ChannelHandler, _ body: (CloudClient) async throws -> Void
     ) async throws {
@@ -261,7 +261,7 @@ import UbiquityWire
     }
 }
 
-/// Writes its bytes as soon as something has come, and closes.
+/// Writes its bytes after the first input, and closes.
 private final class AnswerAndClose: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -281,7 +281,7 @@ private final class AnswerAndClose: ChannelInboundHandler {
     }
 }
 
-/// Answers each request with its bytes, and takes the next one.
+/// Answers each request with its bytes, and waits for the next one.
 private final class AnswerAndStay: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -5,7 +5,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// How a server ends, and what its clients notice.
+/// Shutdown of a server, and its effect on clients.
 @Suite struct EndingTests {
     private static let change = ItemChange(
         id: ItemID(high: 3, low: 4), kind: .file, baseRevision: .zero, changedAt: .zero, action: .delete)
@@ -93,7 +93,7 @@ import UbiquityWire
         await late.shutdown()
     }
 
-    /// A server that ends itself may do so before the first request: then it is started again, as mounts do.
+    /// A server that ends when idle may end before the first request: then it is started again, as by mounts.
     private func startWithStream(
         endsAfterIdle limit: Duration
     ) async throws -> (RunningServer, CloudClient, AsyncThrowingStream<Revision, any Error>) {
@@ -125,7 +125,7 @@ import UbiquityWire
         await client?.shutdown()
     }
 
-    /// Who connects in the very moment in which it ends is let go of: that is no reason to crash, nor to wait.
+    /// A client that connects at the moment of the end is dropped, without a crash or a wait.
     @Test(arguments: [Way.tcp, .unixSocket], [false, true]) func clientsThatComeWhileItEnds(_ way: Way, isCancelled: Bool) async throws {
         for _ in 0..<20 {
             let running = try await Harness.start(way)
@@ -133,7 +133,7 @@ import UbiquityWire
             let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
             let clients = (0..<4).map { _ in
                 Task {
-                    // Until nobody listens any more.
+                    // Until nothing listens any more.
                     while (try? await Plain.exchange(request, with: running)) != nil { answers.withLock { $0 += 1 } }
                 }
             }

@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// A cloud in memory whose every answer a test may replace.
+/// A cloud in memory with answers that a test may replace.
 final class FakeCloud: Sendable {
     static let token = "a-token"
     static let account = "alice"

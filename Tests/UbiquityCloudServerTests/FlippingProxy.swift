@@ -3,7 +3,7 @@ import NIOPosix
 import UbiquityCloudClient
 import UbiquitySystem
 
-/// A line between client and server that damages what passes.
+/// A line between client and server that damages its traffic.
 final class FlippingProxy: Sendable {
     enum Direction: Sendable { case request, answer }
 
@@ -18,7 +18,7 @@ final class FlippingProxy: Sendable {
     private let state = Lock(State())
     private let listener: any Channel
 
-    /// - Parameter port: of the server on this machine.
+    /// - Parameter port: the server's port on this machine.
     init(to port: Int) async throws {
         let box = Lock<(@Sendable (Direction, inout [UInt8]) -> Void)?>(nil)
         let pass: @Sendable (Direction, inout [UInt8]) -> Void = { direction, bytes in
@@ -47,7 +47,7 @@ final class FlippingProxy: Sendable {
         }
     }
 
-    /// Gives fields of each answer's head another name.
+    /// Renames fields of each answer's head.
     func remove(_ fields: String...) { state.withLock { $0.removedFields = fields } }
 
     func record() { state.withLock { $0.recorded = [:] } }

@@ -5,7 +5,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// Over what a test runs.
+/// The kind of connection that a test uses.
 enum Way: String, CaseIterable, Sendable {
     case tcp, unixSocket, longUnixSocket
 }
@@ -15,7 +15,7 @@ struct HarnessFailure: Error {
     let reason: String
 }
 
-/// A folder of its own that goes with this object.
+/// A temporary folder, which is removed with this object.
 final class TestFolder: Sendable {
     let path: String
 
@@ -25,12 +25,12 @@ final class TestFolder: Sendable {
     }
 
     deinit {
-        // A folder left behind in /tmp does no harm.
+        // A folder that remains in /tmp does no harm.
         try? FileSystem.removeTree(path)
     }
 }
 
-/// A server that runs while a test's body does.
+/// A server that runs during a test's body.
 struct RunningServer: Sendable {
     let cloud: FakeCloud
     let server: CloudServer
@@ -116,7 +116,7 @@ enum Harness {
         try await running.task.value
     }
 
-    /// Waits for a state, at most a minute: all tests may run at once on two threads.
+    /// Waits for a state, at most a minute: all tests may share two threads.
     static func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {

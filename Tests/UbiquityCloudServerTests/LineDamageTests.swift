@@ -7,7 +7,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// A line that flips bits, without TLS: nothing that it damages is believed.
+/// A line that flips bits, without TLS: no damaged message is accepted.
 @Suite struct LineDamageTests {
     private static let item = RemoteItem(
         id: ItemID(high: 1, low: 2), kind: .directory, revision: Revision(7), parent: .root,
@@ -67,7 +67,7 @@ import UbiquityWire
         throw UbiquityError(.timedOut, "the server waits for no body")
     }
 
-    /// The offsets of these bytes, but not those that say where a message ends: damaged, they are noticed by the time.
+    /// The offsets of these bytes, except those of message lengths: damage there ends in a timeout.
     private func offsets(_ bytes: [UInt8], headStep: Int) -> [Int] {
         let text = Array("content-length".utf8)
         let end = bytes.indices.first { bytes[$0...].starts(with: Array("\r\n\r\n".utf8)) } ?? bytes.endIndex
@@ -160,7 +160,7 @@ import UbiquityWire
     }
 
     @Test func flippedBitInAnUploadIsSentAgain() async throws {
-        // Its bodies have the length that the head says, so the server never waits for more.
+        // Its bodies have the length in the head, so the server never waits for more.
         try await behindProxy(bodySilence: .seconds(60)) { proxy, client, running in
             let chunks = TestChunks.make(2, length: 40)
             try await client.upload(chunks)
@@ -188,12 +188,12 @@ import UbiquityWire
             let bytes = proxy.recorded(.answer)
             let end = try #require(bytes.indices.first { bytes[$0...].starts(with: Array("\r\n\r\n".utf8)) })
             let length = "event: revision\ndata: {\"revision\":1234}\n".utf8.count
-            // Behind the length of the piece.
+            // After the length of the piece.
             for offset in end + 8..<end + 8 + length {
                 proxy.flip(.answer, at: offset, bit: 0)
                 do {
                     let news = try await client.news()
-                    // A second event shows what a damaged end of the first one leaves.
+                    // A second event shows the effect of a damaged end of the first one.
                     for listener in running.container.state.withLock({ $0.listeners.values }) {
                         listener.yield(Revision(1234))
                     }
@@ -208,7 +208,7 @@ import UbiquityWire
         }
     }
 
-    /// Something in between drops the field from the first answer on.
+    /// A proxy drops the field from the first answer on.
     @Test func answerWhoseDigestWasRemovedIsRefused() async throws {
         try await behindProxy { proxy, client, _ in
             proxy.remove("content-digest")
@@ -233,7 +233,7 @@ import UbiquityWire
             #expect(failure?.code == .offline && failure?.message.contains("without its digest, 8 times") == true)
             #expect(failure?.remedy.contains("a proxy") == true, "\(String(describing: failure))")
             await next.shutdown()
-            // An older cloud, which no device has ever had a digest of.
+            // An older cloud, which has never sent a digest to any device.
             _ = try await client.usage()
         }
     }

@@ -8,7 +8,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// The pages that a browser shows of a cloud.
+/// The cloud's pages in a browser.
 @Suite struct PageTests {
     private struct Page {
         let status: Int
@@ -88,7 +88,7 @@ import UbiquityWire
             #expect(try await page("/containers/default/trash", at: web, password: token).text.contains("gone"))
             let calm = try await page("/containers/default/conflicts", at: web, password: token)
             #expect(calm.text.contains("Nothing is in conflict"))
-            // The owner, who alone can open the socket, sees everybody.
+            // The owner, who alone can open the socket, sees all accounts.
             let all = try await page("/", at: socket)
             #expect(all.text.contains("alice") && all.text.contains("bob"))
             #expect(try await page("/containers/default?account=alice", at: socket).text.contains("a b"))
@@ -107,14 +107,14 @@ import UbiquityWire
                 #expect(refused.status == 401 && refused.asks?.hasPrefix("Basic ") == true)
                 #expect(!refused.text.contains("alice"))
             }
-            // Whatever account is named, it is the token's.
+            // Whatever account is named, the token's account is shown.
             let other = try await page("/containers/default?account=alice", at: web, password: bob)
             #expect(other.status == 404 && !other.text.contains("hers"))
             #expect(try await page("/containers/..%2F", at: web, password: bob).status == 400)
             #expect(try await page("/containers/default/items/12", at: web, password: alice).status == 400)
             let none = "/containers/default/items/\(ItemID(high: 1, low: 1))"
             #expect(try await page(none, at: web, password: alice).status == 404)
-            // Looking makes nothing.
+            // Viewing creates nothing.
             #expect(try await page("/containers/made", at: socket).status == 404)
             #expect(try await !page("/", at: socket).text.contains("made"))
         }

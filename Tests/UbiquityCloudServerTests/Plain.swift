@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import UbiquityCloudClient
 
-/// Requests as `curl` would make them.
+/// Requests like those of `curl`.
 enum Plain {
     struct Answer {
         let status: Int
@@ -35,7 +35,7 @@ enum Plain {
         }
     }
 
-    /// Sends bytes over a connection of their own and reads until the server closes it.
+    /// Sends bytes over a new connection and reads until the server closes it.
     static func exchange(_ text: String, with running: RunningServer) async throws -> String {
         try await connected(to: running) { inbound, outbound in
             try await outbound.write(ByteBuffer(string: text))

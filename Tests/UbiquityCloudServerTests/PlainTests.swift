@@ -5,7 +5,7 @@ import UbiquityCloudClient
 import UbiquityCore
 import UbiquityWire
 
-/// What a person sees with `curl`.
+/// Answers to `curl`.
 @Suite struct PlainTests {
     private static let base = "/v1/containers/default"
 

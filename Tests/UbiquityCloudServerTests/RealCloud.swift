@@ -5,7 +5,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
 
-/// A cloud in a folder of its own, on a Unix socket and a TCP port.
+/// A cloud in a temporary folder, on a Unix socket and a TCP port.
 enum RealCloud {
     static func run(
         at time: ShiftedTime = ShiftedTime(),

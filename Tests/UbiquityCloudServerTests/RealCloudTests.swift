@@ -6,7 +6,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// The whole way: client, server and the cloud that keeps things.
+/// The whole way: client, server and the storing cloud.
 @Suite struct RealCloudTests {
     @Test func aFileTravels() async throws {
         try await RealCloud.run { socket, _, _ in
@@ -157,7 +157,7 @@ import UbiquityWire
                 let news = try await client.news()
                 streams.append(
                     Task {
-                        // The stream's end is what counts, with an error or without.
+                        // Only the stream's end counts, with an error or without.
                         do { for try await _ in news {} } catch {}
                         ended.withLock { _ = $0.insert(number) }
                     })

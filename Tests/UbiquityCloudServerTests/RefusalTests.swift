@@ -7,7 +7,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// Nonsense is answered with a 4xx and a reason.
+/// Invalid requests get a 4xx and a reason.
 @Suite struct RefusalTests {
     private static let base = "/v1/containers/default"
     private static let json: HTTPHeaders = ["accept": "*/*", "content-type": "application/json"]
@@ -182,7 +182,7 @@ import UbiquityWire
             return answers
         }
         #expect(answers.hasSuffix("ok\n"))
-        // Nobody is left over who would keep it from ending itself.
+        // No remaining client keeps it from ending when idle.
         try await Harness.eventually("nobody is active") { running.server.isIdle }
         running.server.stop()
         try await running.task.value
@@ -208,7 +208,7 @@ import UbiquityWire
                     answer += String(buffer: part)
                     if answer.contains("longer than") { break }
                 }
-                // Ends when the server has had enough, by an error or by the end of what comes from it.
+                // Ends when the server refuses more, by an error or by the end of its output.
                 let part = ByteBuffer(repeating: 0, count: 256 * 1024)
                 do {
                     for _ in 0..<1000 { try await outbound.write(part) }

@@ -12,7 +12,7 @@ import UbiquityWire
 /// Every route of the cloud and the answer that each kind of client gets. The routes come from the router: one without
 /// a row in the table fails the test.
 @Suite struct RightsTests {
-    /// A kind of client. Alice's things are what all of them ask for.
+    /// A kind of client. All of them request Alice's data.
     private enum Client: CaseIterable {
         case noToken, wrongToken
         /// Bob has an account and a container of the same name.
@@ -23,14 +23,14 @@ import UbiquityWire
 
     /// Statuses in the order of `Client.allCases`.
     private static let table: [String: [Int]] = [
-        // For everybody.
+        // For every client.
         "GET /healthz": [200, 200, 200, 200, 200],
         // For the cloud's own user.
         "GET /metrics": [403, 403, 403, 403, 200],
         "GET /v1/accounts": [403, 403, 403, 403, 200],
         "POST /v1/accounts": [403, 403, 403, 403, 201],
         "DELETE /v1/accounts/{account}": [403, 403, 403, 403, 204],
-        // An account's own container. Of another account's items, versions and chunks there is nothing in it.
+        // An account's own container. It contains nothing of another account's items, versions and chunks.
         "POST /v1/containers/{container}": [401, 401, 200, 200, 200],
         "GET /v1/containers/{container}/changes": [401, 401, 200, 200, 200],
         "GET /v1/containers/{container}/snapshot": [401, 401, 200, 200, 200],
@@ -145,7 +145,7 @@ import UbiquityWire
         case let route where route.contains("/chunks/") && route.hasPrefix("POST"):
             return (protobuf, try WireCodec.encode(ChunkIDs([Self.chunk.id]), as: .protobuf))
         case "POST /v1/containers/{container}/commit":
-            // An item of Alice, which is unknown to everybody else.
+            // An item of Alice, which is unknown to all others.
             let change = ItemChange(
                 id: Self.item, kind: .file, baseRevision: Revision(1), changedAt: .zero,
                 action: .put(ChangedFields(mode: 0o600)))

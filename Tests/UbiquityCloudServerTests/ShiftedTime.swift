@@ -1,7 +1,7 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// The machine's time, moved by as many seconds as a test says.
+/// The machine's time, shifted by a number of seconds that the test sets.
 final class ShiftedTime: Timekeeper {
     let shift = Lock(0.0)
     private let base = SystemTimekeeper()

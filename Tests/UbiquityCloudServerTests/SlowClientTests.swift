@@ -7,7 +7,7 @@ import Testing
 import UbiquitySystem
 import UbiquityWire
 
-/// Clients that are slow on purpose: to send a header, or to read an answer.
+/// Deliberately slow clients: they send a header slowly, or read an answer slowly.
 @Suite struct SlowClientTests {
     private static let request = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -54,7 +54,7 @@ import UbiquityWire
         #expect(!channel.isActive)
     }
 
-    /// The next header begins in the packet in which a request ends.
+    /// The next header begins in the packet that ends a request.
     @Test(arguments: [
         request + "G", request + "GET /healthz HTTP/1.1\r\n",
         "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbodyGET /",

@@ -107,7 +107,7 @@ import UbiquitySystem
         }
     }
 
-    /// A socket's file that nobody listens to: what a killed server leaves.
+    /// A socket's file without a listener: the leftover of a killed server.
     private func leaveDeadSocket(at path: String) async throws {
         let running = try await Harness.start(.unixSocket)
         guard case .unixSocket(let living) = running.address else { return }

@@ -1,4 +1,4 @@
-/// A certificate of our own making for 127.0.0.1, good from 2020 to 2120, and its key. They protect nothing.
+/// A self-made certificate for 127.0.0.1, valid from 2020 to 2120, and its key. They protect nothing.
 enum TestCertificate {
     static let certificate = """
         -----BEGIN CERTIFICATE-----

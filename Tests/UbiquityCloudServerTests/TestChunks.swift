@@ -21,7 +21,7 @@ enum TestChunks {
 }
 
 extension ChunkID {
-    /// 32 bytes are an id whatever they are.
+    /// Any 32 bytes are an id.
     fileprivate init(zero: Void) {
         self = ChunkID(bytes: [UInt8](repeating: 0, count: ChunkID.byteCount)).unsafelyUnwrapped
     }

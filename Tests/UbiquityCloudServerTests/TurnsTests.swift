@@ -3,7 +3,7 @@ import UbiquitySystem
 
 @testable import UbiquityCloudClient
 
-/// So many at one time; the others wait.
+/// A limited number at a time; the others wait.
 @Suite struct TurnsTests {
     private struct Count {
         var inside = 0, most = 0, done = 0
@@ -33,7 +33,7 @@ import UbiquitySystem
         #expect((1...3).contains(count.withLock { $0.most }))
     }
 
-    /// Who gives up while he waits takes nobody's turn, however the two meet.
+    /// A cancelled waiter uses no turn, whatever the order of events.
     @Test func cancelledOnesTakeNoTurn() async throws {
         let turns = Turns(limit: 1), done = Lock(0)
         for _ in 0..<50 {

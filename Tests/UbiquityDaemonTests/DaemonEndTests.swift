@@ -3,14 +3,14 @@ import UbiquityCore
 @testable import UbiquityDaemon
 import UbiquitySystem
 
-/// Which daemons a mount waits for, and for how long. Time is counted in looks at the lock.
+/// The waits of a mount for an ending daemon. Time is counted in checks of the lock.
 @Suite struct DaemonEndTests {
     /// A container's lock that this process holds.
     private final class Held {
         let path: String
         private(set) var lock: ProcessLock?
         private(set) var looks = 0
-        /// Actions by the number of looks before them.
+        /// Actions by the number of checks before them.
         var events: [Int: (Held) -> Void] = [:]
 
         init(_ folder: String) throws {
@@ -67,7 +67,7 @@ import UbiquitySystem
         }
     }
 
-    /// Programs use a mount that was taken away lazily: its daemon does not end.
+    /// Programs use a lazily unmounted mount: its daemon does not end.
     @Test func daemonThatIsNotEndingIsRefusedSoon() throws {
         try withTemporaryFolder { (folder: String) throws in
             let held = try Held(folder)

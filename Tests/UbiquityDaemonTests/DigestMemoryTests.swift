@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquitySystem
 @testable import UbiquityDaemon
 
-/// A cloud that has sent digests once is held to that after a restart.
+/// A cloud that has ever sent digests must send them after a restart too.
 @Suite struct DigestMemoryTests {
     private func inFolder(_ body: (String) throws -> Void) throws {
         let folder = "/tmp/ubiquity-digests-\(SystemRandom().next())"

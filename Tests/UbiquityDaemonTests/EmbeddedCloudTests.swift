@@ -9,7 +9,7 @@ import UbiquityWire
 @testable import UbiquityDaemon
 
 @Suite struct EmbeddedCloudTests {
-    /// A start that fails is not tried again at once, unless a person asks for it.
+    /// A failed start is not retried at once, unless a user requests it.
     @Test func aFailedStartRestsUntilSomebodyAsks() async throws {
         let folder = Path.join(
             ProcessHost.variable("TMPDIR") ?? "/tmp", "ubiquity-embedded-\(UInt64.random(in: 0...UInt64.max))")
@@ -23,7 +23,7 @@ import UbiquityWire
         let first = await #expect(throws: UbiquityError.self) { _ = try await cloud.ensureRunning() }
         #expect(first?.code == .offline)
 
-        // Another obstacle shows whether it was tried anew.
+        // Another obstacle shows whether it was tried again.
         try FileSystem.unlink(obstacle)
         try FileSystem.symlink(obstacle, at: obstacle)
         let second = await #expect(throws: UbiquityError.self) { _ = try await cloud.ensureRunning() }
@@ -35,7 +35,7 @@ import UbiquityWire
 }
 
 extension EmbeddedCloudTests {
-    /// Another mount has started the cloud between the call that did not find it and the look whether it runs.
+    /// Another mount has started the cloud between the failed call and the check whether it runs.
     @Test func aCallThatJustMissedTheCloudIsMadeAgain() async throws {
         let folder = Path.join(
             ProcessHost.variable("TMPDIR") ?? "/tmp", "ubiquity-embedded-\(UInt64.random(in: 0...UInt64.max))")

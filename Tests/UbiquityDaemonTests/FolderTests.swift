@@ -30,16 +30,16 @@ import UbiquityCore
             #expect(try folder("http://b:1", "2") == "ann+2")
             #expect(try folder("http://c:1", nil) == "ann+3")
             #expect(try folder("http://a:1/", "1") == "ann")
-            // The second cloud moved, also in the end to where the first one was.
+            // The second cloud moved, finally to the place of the first one.
             #expect(try folder("http://d:1", "2") == "ann+2")
             #expect(try folder("http://a:1", "2") == "ann+2")
-            // The third was set up anew.
+            // The third was set up again.
             #expect(try folder("http://c:1", "4") == "ann+3")
             #expect(try folder("http://e:1", "4") == "ann+3")
         }
     }
 
-    /// The folder of ann's account at a cloud, as a mount takes it.
+    /// The folder of ann's account at a cloud, as a mount chooses it.
     private func claim(_ url: String, _ cloud: String?, _ device: String) throws -> AccountFolder {
         let signIn = SignIn(url: url, account: "ann", token: "t", certificates: nil, cloud: cloud)
         let folder = try AccountFolder(device: device, signIn: signIn)
@@ -47,7 +47,7 @@ import UbiquityCore
         return folder
     }
 
-    /// What the embedded cloud's account has is nobody else's, whatever their account is called.
+    /// The embedded cloud's account never shares its folder, whatever the name of another account.
     @Test func anAccountNamedLocalIsNotTheEmbeddedClouds() throws {
         try withTemporaryFolder { (device: String) throws in
             func folder(_ url: String) throws -> AccountFolder {
@@ -63,7 +63,7 @@ import UbiquityCore
         }
     }
 
-    /// A folder that a person has removed leaves a gap.
+    /// A folder that the user removed leaves a gap.
     @Test func aGapHidesNothing() throws {
         try withTemporaryFolder { (device: String) throws in
             func folder(_ url: String) throws -> AccountFolder { try claim(url, nil, device) }
@@ -74,7 +74,7 @@ import UbiquityCore
         }
     }
 
-    /// What the device was signed in to has its folder still after it signs in elsewhere.
+    /// The old account's folder stays after the device signs in elsewhere.
     @Test func signInElsewhereMarksTheOldFolder() throws {
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(
@@ -89,7 +89,7 @@ import UbiquityCore
         }
     }
 
-    /// State from before there were marks is whose it is at the next mount.
+    /// State from before the marks belongs to the account of the next mount.
     @Test func aFolderWithoutAMarkIsTheFirstOnes() throws {
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(

@@ -3,7 +3,7 @@ import UbiquityCore
 @testable import UbiquityIndex
 @testable import UbiquityDaemon
 
-/// What is kept for a live query between its looks.
+/// The data kept for a live query between its reads.
 @Suite struct QueryWatcherTests {
     private func row(_ key: Int64, in parent: ItemKey = .root, _ kind: ItemKind = .file, _ xattrs: [Xattr] = []) -> ItemRow {
         let zero = Timestamp.zero
@@ -29,7 +29,7 @@ import UbiquityCore
         #expect(watcher.take().isEmpty)
         watch.end()
         #expect(!hub.hasWatchers)
-        // Two signs of what happened became one; then the stream ends.
+        // Two signals were merged; then the stream ends.
         var signals = 0
         for await _ in watcher.signals { signals += 1 }
         #expect(signals == 1)
@@ -53,7 +53,7 @@ import UbiquityCore
         var watches = [QueryWatch]()
         for _ in 0..<QueryHub.maximumWatchers { watches.append(try #require(hub.watch())) }
         #expect(hub.watch() == nil)
-        // Who is gone before his answer begins takes no place.
+        // A client that is gone before its answer begins uses no slot.
         watches.removeLast()
         watches.append(try #require(hub.watch()))
         watches = []

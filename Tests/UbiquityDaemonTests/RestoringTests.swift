@@ -27,14 +27,14 @@ import UbiquitySystem
         return store
     }
 
-    /// What was saved is only in the journal then, and a mount would send what is there instead.
+    /// Only the journal has the saved bytes then, and a mount would upload the old ones.
     @Test func aMountWaitsForWhatCannotBeRestored() throws {
         try withTemporaryFolder { (folder: String) throws in
             let before = try keeping(folder)
             let logger = Logger(label: "test")
             FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad disk") : nil }
             defer { FaultPoints.setHook(nil) }
-            // The process alone has died: what is in the kernel's memory comes to the disk some time.
+            // Only the process has died: the kernel's memory reaches the disk some time.
             try Mount.restoreKept(into: store(folder, boot: 1), logger) { _ in true }
             let error = #expect(throws: UbiquityError.self) {
                 try Mount.restoreKept(into: store(folder, boot: 2), logger) { _ in true }
@@ -48,7 +48,7 @@ import UbiquitySystem
         }
     }
 
-    /// All of it is in the journal: what stands in its place need not be read.
+    /// The journal has all of it: a file in its place need not be read.
     @Test func folderInPlaceOfAContentIsSetAside() throws {
         try withTemporaryFolder { (folder: String) throws in
             let before = try keeping(folder)

@@ -2,7 +2,7 @@ import Testing
 import UbiquityCore
 @testable import UbiquityDaemon
 
-/// Limits on the command line of `mount` that no disk could keep.
+/// Limits on the command line of `mount` that no disk can meet.
 @Suite struct SizeLimitsTests {
     private static let disk: Int64 = 100 << 30
 
@@ -32,7 +32,7 @@ import UbiquityCore
         #expect(refusal(cacheLimit: Self.disk, diskFloor: Self.disk - 1) == nil)
     }
 
-    /// The folder is made by the mount.
+    /// The mount creates the folder.
     @Test func folderThatDoesNotExistYetIsOnADisk() throws {
         #expect(try SizeLimits(stateFolder: "/no/such/folder").diskSize > 0)
     }

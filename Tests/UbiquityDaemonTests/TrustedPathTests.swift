@@ -33,7 +33,7 @@ import UbiquityCore
             #expect(mkdir(folder + "/open", 0o700) == 0 && mkdir(folder + "/open/own", 0o700) == 0)
             #expect(chmod(folder + "/open", 0o777) == 0)
             #expect(code(folder + "/open/own") == .notPermitted)
-            // In a sticky folder nobody replaces what others own. The folder itself is writable all the same.
+            // In a sticky folder nobody replaces the files of others. The folder itself is writable all the same.
             #expect(chmod(folder + "/open", 0o1777) == 0)
             #expect(code(folder + "/open/own") == nil)
             #expect(code(folder + "/open") == .notPermitted)

@@ -18,7 +18,7 @@ import UbiquityCore
         func command(_ name: String) throws -> String? { configuration.mergeCommand(for: try ItemName(name)) }
         #expect(try command("report.txt") == "git merge-file = \"$2\"")
         #expect(try command("a.b.txt") != nil)
-        // Extensions have no case, here as for packages.
+        // Extensions ignore case, as for packages.
         for name in ["REPORT.TXT", "Report.Txt"] { #expect(try command(name) == "git merge-file = \"$2\"") }
         for name in ["a.odt", "a.ODT"] { #expect(try command(name) == "odt") }
         for name in ["txt", ".txt", "a.c", "a.md", "a.empty", "a", "a.", "a.x"] { #expect(try command(name) == nil) }

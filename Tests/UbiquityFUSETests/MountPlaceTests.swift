@@ -5,7 +5,7 @@ import UbiquityCore
 import UbiquitySystem
 @testable import UbiquityFUSE
 
-/// The folder that root mounts on must be the one that was checked.
+/// Root must mount on the folder that was checked.
 @Suite struct MountPlaceTests {
     private static let isRoot = geteuid() == 0
     private static let canMount = isRoot && access("/dev/fuse", R_OK | W_OK) == 0
@@ -22,7 +22,7 @@ import UbiquitySystem
         return nil
     }
 
-    // MARK: Whose folders
+    // MARK: Owners of folders
 
     @Test func anEmptyFolderOfOnesOwnIsAccepted() throws {
         try withFolder { (folder: String) throws in
@@ -57,9 +57,9 @@ import UbiquitySystem
         }
     }
 
-    // MARK: Exchanged while mounting
+    // MARK: Exchange during the mount
 
-    /// Renames two items to each other's names, again and again, while `body` runs.
+    /// Exchanges two items repeatedly while `body` runs.
     private func exchanging(_ first: String, _ second: String, _ body: () -> Void) {
         struct State { var isEnding = false, hasEnded = false }
         let state = Monitor(State())
@@ -73,7 +73,7 @@ import UbiquitySystem
         _ = state.wait(atMost: .seconds(30)) { $0.hasEnded ? true : nil }
     }
 
-    /// Mounts as `Mount` does, without anybody who serves requests.
+    /// Mounts like `Mount`, without serving requests.
     private func mount(at path: String, source: String) throws(UbiquityError) -> OpaquePointer {
         let configuration = FUSESession.Configuration(mountPoint: try MountPoint.check(path), source: source)
         return try SessionMount.make(configuration) { () throws(UbiquityError) in
@@ -109,7 +109,7 @@ import UbiquitySystem
                 let covered = try MountedFileSystem.all().filter { $0.source == folder }
                 for mount in covered { try Unmounting.unmount(Array(mount.mountPoint.utf8), lazy: true) }
                 fuse_session_destroy(session)
-                // Nothing is mounted any more: the names show what the mount was over.
+                // Nothing is mounted any more: the names show the folder beneath the mount.
                 let hidden = try covered.first.map { try FileSystem.entries(of: $0.mountPoint).count }
                 #expect(covered.count == 1 && hidden == 0, "it was mounted over a folder with files")
             }

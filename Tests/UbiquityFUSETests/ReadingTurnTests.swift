@@ -4,8 +4,8 @@ import Testing
 @testable import UbiquityFUSE
 import UbiquitySystem
 
-/// Threads as libfuse's, which read requests from a socket in the device's place: each has a number and a kind, as the
-/// kernel's header has them.
+/// Threads like libfuse's, which read requests from a socket in the device's place. Each request has a number and a
+/// kind, as in the kernel's header.
 @Suite struct ReadingTurnTests {
     private static let lookup: UInt32 = 1
     private static let read: UInt32 = 15
@@ -17,7 +17,7 @@ import UbiquitySystem
         let device: Int32
         let kernel: Int32
         let served = Lock<[UInt32: Int]>([:])
-        /// While it is held, whoever serves request 0 is stuck.
+        /// While it is held, the thread that serves request 0 is stuck.
         let gate = Monitor(false)
         private let threads = Lock<[pthread_t]>([])
 
@@ -61,7 +61,7 @@ import UbiquitySystem
             write(kernel, &request, 8)
         }
 
-        /// Cancels the threads wherever they wait, as libfuse does.
+        /// Cancels the threads at any point, as libfuse does.
         func end() {
             for thread in threads.withLock({ $0 }) { pthread_cancel(thread) }
             for thread in threads.withLock({ $0 }) { pthread_join(thread, nil) }
@@ -87,14 +87,14 @@ import UbiquitySystem
         loop.end()
     }
 
-    /// Where nothing else comes by the device, forgets gather; what comes with them is served all the same.
+    /// If nothing else arrives by the device, forgets gather; requests among them are served all the same.
     @Test func forgetsAndInterruptsAreServedWhileForgetsGather() async throws {
         let loop = try Loop(threads: 3, cores: 2)
         loop.turn.beAtEase()
         for number in 1...UInt32(300) { loop.send(number, number % 3 == 0 ? Self.interrupt : Self.forget) }
         try await loop.eventually { $0.count == 300 }
         #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
-        // One that is stuck in its forgets holds up no interrupt.
+        // A thread stuck in forgets delays no interrupt.
         loop.send(0, Self.forget)
         loop.send(301, Self.interrupt)
         try await loop.eventually { $0[301] == 1 && $0[0] == nil }
@@ -104,7 +104,7 @@ import UbiquitySystem
         loop.end()
     }
 
-    /// After a rest, in which all sleep, as well as at once.
+    /// After a pause, in which all threads sleep, as well as at once.
     @Test(arguments: [ReadingTurnTests.lookup, ReadingTurnTests.read], [false, true])
     func aRequestThatIsStuckHoldsUpNoOther(kind: UInt32, rested: Bool) async throws {
         let loop = try Loop(threads: 3, cores: 2)

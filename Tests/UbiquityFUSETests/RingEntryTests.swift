@@ -3,13 +3,13 @@ import Testing
 @testable import UbiquityFUSE
 import UbiquitySystem
 
-/// What the kernel puts into an entry of a ring, and what is sent from there.
+/// The kernel's data in an entry of a ring, and the answers from there.
 @Suite struct RingEntryTests {
     private final class Server: RingServer {
         func answered(_ entry: RingEntry) {}
     }
 
-    /// A request as the kernel lays it out: its header, what is proper to its kind, and the rest in the payload.
+    /// A request in the kernel's layout: its header, the part for its kind, and the remaining bytes in the payload.
     private func fill(_ entry: RingEntry, length: UInt32, request: UInt64, operation: [UInt8], rest: [UInt8]) {
         let parts = entry.vector.assumingMemoryBound(to: iovec.self)
         guard let header = parts[0].iov_base, let payload = parts[1].iov_base else { return }
@@ -30,7 +30,7 @@ import UbiquitySystem
         #expect(Array(message[40..<56]) == operation && Array(message[56...]) == rest)
     }
 
-    /// Lengths that contradict each other are refused, and nothing is read beyond what is there.
+    /// Contradictory lengths are refused, and nothing is read beyond the data.
     @Test(arguments: [(40 + 200, 5), (44, 5), (0, 0), (UInt32.max, 5), (60, UInt32.max)] as [(UInt32, UInt32)])
     func lengthsThatCannotBeAreRefused(length: UInt32, rest: UInt32) throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
@@ -51,7 +51,7 @@ import UbiquitySystem
                 let answer = [
                     iovec(iov_base: header.baseAddress, iov_len: 16), iovec(iov_base: data.baseAddress, iov_len: 5),
                 ]
-                // The second has no request any more, as news has none.
+                // The second answer has no request any more, like a notification.
                 return [underWay.answer(answer, count: 2), underWay.answer(answer, count: 2)]
             }
         }
@@ -62,7 +62,7 @@ import UbiquitySystem
         #expect(try #require(parts[0].iov_base).load(fromByteOffset: 272, as: UInt32.self) == 5)
     }
 
-    /// An interrupt that comes before its request has begun is not lost: libfuse gives it back.
+    /// An interrupt that comes before its request is not lost: libfuse returns it.
     @Test func anInterruptFindsItsRequest() throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
         let underWay = RequestsUnderWay(), place = RequestsUnderWay.Place(entry: entry, server: Server())
@@ -74,13 +74,13 @@ import UbiquitySystem
         }
         #expect(giveBack(9) == nil)
         #expect(underWay.begin(8, place))
-        // It has begun by now, and is to be told again.
+        // The request has begun by now, so the interrupt is repeated.
         #expect(giveBack(9) == 8)
-        // What is no interrupt, and an answer to one that is none of these, is not kept.
+        // Other messages, and answers to them, are not kept.
         #expect(giveBack(8) == nil)
         #expect(giveBack(11, ENOSYS) == nil)
         #expect(!underWay.begin(10, place))
-        // Those that nobody asks for make way.
+        // Interrupts for unknown requests are dropped.
         for request in 0..<1000 as Range<UInt64> { #expect(giveBack(100 + request * 2 + 1) == nil) }
         #expect(!underWay.begin(100, place))
         #expect(underWay.begin(100 + 999 * 2, place))
@@ -96,7 +96,7 @@ import UbiquitySystem
         #expect(asFound.refusal != nil && asFound.notice == nil)
         #expect(try value() == UInt8(ascii: "N"))
         let asked = RingSupport.offer(turnsOn: true, parameter: path)
-        // Where io_uring or the right to it is missing, nothing is turned on.
+        // Without io_uring or the right to use it, nothing is turned on.
         #expect((asked.refusal == nil) == (asked.notice?.contains(path) == true))
         #expect(try value() == (asked.refusal == nil ? UInt8(ascii: "Y") : UInt8(ascii: "N")))
         guard asked.refusal == nil else { return }
@@ -104,7 +104,7 @@ import UbiquitySystem
         #expect(RingSupport.offer(turnsOn: false, parameter: path) == RingSupport.Offer())
     }
 
-    /// Cores from 0 on have a queue each; other numberings are left to the device.
+    /// Cores from 0 on have a queue each; other numberings use the device.
     @Test func coresAreCounted() {
         #expect(RingSupport.lastCore(of: "0-7\n") == 7)
         #expect(RingSupport.lastCore(of: "0\n") == 0)

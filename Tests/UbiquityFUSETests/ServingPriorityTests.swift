@@ -2,9 +2,9 @@ import Testing
 
 @testable import UbiquityFUSE
 
-/// When the servers of requests give way to programs.
+/// The yielding of request threads to programs.
 @Suite struct ServingPriorityTests {
-    /// Looks from `number` on till it gives way again; nil if that takes more than all that it may.
+    /// Observations from `number` on until it yields again; nil if that exceeds the limit.
     private func looksUntilYielding(_ priority: inout ServingPriority, from number: Int) -> Int? {
         for look in 1...(ServingPriority.longestCalm + 2) where priority.look(number + look, isStarved: false) {
             return look
@@ -21,7 +21,7 @@ import Testing
         #expect(priority.isYielding)
     }
 
-    /// Who waits again and again soon after gets a longer time each time; after a long good time it is short again.
+    /// If programs wait again soon after a yield, the pause grows each time; after a long good time it is short again.
     @Test func givesWayAgainAfterEachTimeLonger() {
         var priority = ServingPriority()
         var number = 1, expected = ServingPriority.shortestCalm
@@ -40,7 +40,7 @@ import Testing
         #expect(begins && looks == ServingPriority.shortestCalm + 1)
     }
 
-    /// While they do not give way nobody is kept waiting for that, so that it says nothing.
+    /// During a pause no program waits because of a yield, so the observations mean nothing.
     @Test func doesNotCountWhatComesMeanwhile() {
         var priority = ServingPriority()
         let begins = priority.look(1, isStarved: true)

@@ -23,7 +23,7 @@ import UbiquityTestSupport
         expect(.stale) { _ = try fixture.index.setAttributes(ino: 1 << 40, AttributeChange(mode: 0)) }
     }
 
-    /// As on ext4: the time of the last change stays, and nothing goes up.
+    /// As on ext4: the time of the last change stays, and nothing is uploaded.
     @Test func settingAnXattrToItsValueChangesNothing() throws {
         try fixture.file("a")
         let ino = try fixture.confirm("a").ino
@@ -47,8 +47,8 @@ import UbiquityTestSupport
             fixture.time.advance()
             try fixture.index.setXattr(ino: ino, Xattr(name: self.name(name), value: [1]), .any)
         }
-        // The cloud has not seen it: nobody else has changed it. Which attributes were changed counts all the same: while
-        // it is on its way they may be changed back.
+        // The cloud has not seen it, so nobody else has changed it. The set of changed attributes counts all the same:
+        // they may be reverted during the upload.
         _ = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: 0o600))
         try set("user.a")
         #expect(try fixture.found("a").dirtyTimes.map(\.field) == [.xattr(name("user.a"))])
@@ -157,8 +157,8 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.dirtyBytes() } == 10)
     }
 
-    /// The close may come late: what was written counts from when that was. Both of a new file, which may lie in a
-    /// package that another device has changed meanwhile, and of one that the cloud has.
+    /// The close may come late: a write counts from its own time. This holds for a new file, which may be in a package
+    /// that another device has changed meanwhile, and for a file at the cloud.
     @Test func lateRecordedWriteKeepsItsTime() throws {
         let ino = try fixture.file("a").ino
         func write(secondsAgo: Double?) throws -> ItemRow {
@@ -176,13 +176,13 @@ import UbiquityTestSupport
             var row = try write(secondsAgo: 3)
             expect(row, secondsAgo: 3)
             #expect(row.earlierTimes(of: ChangedFields(mode: 0, modifiedAt: .zero)).map(\.field) == [.times])
-            // What is changed after that has its own time, also when that comes before the close.
+            // Later changes have their own time, also if they come before the close.
             fixture.time.advance()
             row = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: isNew ? 0o600 : 0o640))
             expect(row, secondsAgo: 0)
             expect(try write(secondsAgo: 10.5), secondsAgo: 10)
             expect(try write(secondsAgo: 2), secondsAgo: 2)
-            // At once, where a mapping does not let it be known, and by another clock.
+            // At once if a mapping hides the time of the write, or if the clock differs.
             for moment in [0.001, nil, 100_000] { expect(try write(secondsAgo: moment), secondsAgo: 0) }
             #expect(try fixture.found("a").dirtyTimes[.content] == nil)
         }
@@ -211,7 +211,7 @@ import UbiquityTestSupport
         expect(.stale) {
             _ = try fixture.index.replaceContent(ino: file.ino, with: ContentID(9), isWriting: true)
         }
-        // Nor may the tombstone be reached by its own number.
+        // The tombstone is not reachable by its own number either.
         let tombstone = try #require(try fixture.index.read { try $0.row(key: file.key) })
         expect(.stale) { _ = try fixture.index.beginWriting(ino: tombstone.ino) }
     }

@@ -3,7 +3,7 @@ import UbiquityCore
 @testable import UbiquityIndex
 import UbiquitySystem
 
-/// What programs do is run by the database when somebody asks it, or by a thread for that.
+/// The database runs local changes on a query, or on a background thread.
 @Suite struct BatchTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -16,17 +16,17 @@ import UbiquitySystem
         }
     }
 
-    /// As a program's change asks for it.
+    /// Reads like a program's change.
     private func revision(of id: ItemID) throws -> Revision? {
         try fixture.index.write(.local) { try $0.remoteRevision(of: id) }
     }
 
     private var waiting: Int { fixture.index.withJournal { fixture.index.journal?.waitingCount ?? 0 } }
 
-    /// Or each of them would wait for the statements of the one before.
+    /// Otherwise each change would wait for the statements of the one before.
     @Test func programOperationsQueryNoDatabase() throws {
         let index = fixture.index
-        // Of a folder that is new all names are known.
+        // All names of a new folder are cached.
         let folder = try index.create(in: 1, named: ItemName("a"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0))
         try index.settle()
         for number in 0..<4 {
@@ -46,14 +46,14 @@ import UbiquitySystem
 
     @Test func backgroundThreadRunsWaitingStatements() async throws {
         for number in 0..<40 { try fixture.make("f\(number)") }
-        // Nobody else runs them: without the thread all forty wait still. A minute at most, on a busy machine.
+        // Without the thread all forty would still wait. At most a minute, on a busy machine.
         for _ in 0..<6000 where waiting > 15 { try await Task.sleep(for: .milliseconds(10)) }
         #expect(waiting <= 15)
         #expect(try names(fixture.index).count == 40)
         try fixture.index.write(.startup) { try $0.checkInvariants() }
     }
 
-    /// Also if the database has run a part of it, and others before it, when it fails.
+    /// Also if the database has run a part of it, and other transactions before it, when it fails.
     @Test func failedLocalTransactionLeavesNothing() throws {
         try fixture.make("a")
         #expect(throws: Stop.self) {
@@ -76,7 +76,7 @@ import UbiquitySystem
         }
     }
 
-    /// The batch may have been undone, and the database be about to run it anew.
+    /// The batch may have been rolled back, and be about to run again.
     @Test func urgentStatementsAreReadWithoutTheWaitingOnes() throws {
         let id = ItemID(high: 9, low: 1)
         let record = try RemoteItem(
@@ -94,7 +94,7 @@ import UbiquitySystem
         }
         let journal = try #require(fixture.index.journal)
         #expect(try revision(of: id) == Revision(5))
-        // As the thread does, which has run the first one only.
+        // Like the thread, after it has run only the first one.
         #expect(throws: Stop.self) {
             try fixture.index.write(.local) { transaction in
                 try transaction.setMeta("x", 1)
@@ -106,7 +106,7 @@ import UbiquitySystem
         #expect(try revision(of: id) == Revision(5))
     }
 
-    /// It cannot be, and if it is, one change is lost and not all that follow it. The next start is told.
+    /// This must never happen. If it does, one change is lost and not all later ones, and the next start reports it.
     @Test func contradictingTransactionDoesNotBlockOthers() throws {
         try fixture.make("a")
         try fixture.index.write(.local) { try contradict($0) }
@@ -124,7 +124,7 @@ import UbiquitySystem
         #expect(fixture.index.takeRefusals().count == 1 && fixture.index.takeRefusals().isEmpty)
     }
 
-    /// What the journal has no room for has not been acknowledged yet: who wants it is told.
+    /// A change without space in the journal is not acknowledged yet: its caller gets an error.
     @Test func contradictingTransactionOutsideTheJournalIsRefused() throws {
         try fixture.make("a")
         #expect(throws: UbiquityError.self) {
@@ -139,7 +139,7 @@ import UbiquitySystem
         #expect(try fixture.index.read { try $0.number("SELECT value FROM meta WHERE name = 'x'", []) } == nil)
     }
 
-    /// One that comes while earlier losses are looked after is not forgotten with them.
+    /// A loss during the repair of earlier losses is not dropped with them.
     @Test func lateJournalLossIsKept() throws {
         try fixture.make("a")
         try fixture.index.write(.local) { try contradict($0) }

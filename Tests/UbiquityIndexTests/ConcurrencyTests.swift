@@ -3,13 +3,13 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// Many threads at one index.
+/// Concurrent use of one index by many threads.
 @Suite(.timeLimit(.minutes(2))) struct ConcurrencyTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
 
-    /// What a thread has just changed it reads back, whatever the others do to the same rows; and at the end the
-    /// cache says what the database says.
+    /// A thread reads back its own changes, whatever others do to the same rows. In the end the cache equals the
+    /// database.
     @Test func theCacheIsNeverOlderThanTheLastCommit() throws {
         let inodes = try (0..<8).map { try fixture.file("f\($0)").ino }
         let index = fixture.index
@@ -17,7 +17,7 @@ import UbiquitySystem
             let random = SeededRandom(UInt64(thread))
             for step in 1...400 {
                 let ino = random.pick(inodes)
-                // Each thread owns one attribute of every file, and only ever raises it.
+                // Each thread owns one attribute of every file, and only increases it.
                 let name = Array("user.\(thread)".utf8)
                 let value = [UInt8(truncatingIfNeeded: step >> 8), UInt8(truncatingIfNeeded: step)]
                 try index.setXattr(ino: ino, Xattr(name: name, value: value), .any)
@@ -33,7 +33,7 @@ import UbiquitySystem
         }
     }
 
-    /// A value that only grows is never seen to shrink by one reader, cached or not.
+    /// A reader never sees a growing value shrink, cached or not.
     @Test func aReaderNeverGoesBackInTime() throws {
         let ino = try fixture.file("a").ino
         let index = fixture.index
@@ -57,7 +57,7 @@ import UbiquitySystem
         }
     }
 
-    /// A revision with another one's mark looks to the cloud like a history that it lacks.
+    /// To the cloud, a revision with the mark of another one looks like an unknown history.
     @Test func feedPositionIsOfOneCommit() throws {
         let index = fixture.index
         try onThreads(3) { thread in
@@ -74,8 +74,8 @@ import UbiquitySystem
         }
     }
 
-    /// Random creations, removals and renames in shared folders by several threads: nothing breaks, events come in the
-    /// order of the commits, and who replays them has the tree.
+    /// Random creations, removals and renames in shared folders by several threads. Nothing breaks, events come in the
+    /// order of the commits, and replayed events give the tree.
     @Test func eventsReplayedGiveTheTree() throws {
         let folders = try (0..<3).map { try fixture.directory("d\($0)").ino }
         let index = fixture.index

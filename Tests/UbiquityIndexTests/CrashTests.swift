@@ -5,20 +5,20 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// `kill -9` at any moment: what was acknowledged is there, the rest is wholly there or not at all.
+/// `kill -9` at any moment: acknowledged changes survive, and every other change is complete or absent.
 ///
-/// The victim is this test's own executable, started anew with the name of a folder in its environment, where it
-/// writes until it is killed.
+/// The victim is this test's own executable, started with the name of a folder in its environment. It writes there
+/// until it is killed.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct CrashTests {
     private static let variable = "UBIQUITY_INDEX_VICTIM"
     private static var victimFolder: String? { getenv(variable).map { String(cString: $0) } }
 
     // MARK: The victim
 
-    /// Far more than happens before the victim is killed; it ends by itself if nobody is left to do that.
+    /// Far more changes than happen before the kill; the victim ends by itself if its parent is gone.
     private static let victimChanges = 1_000_000
 
-    /// Writes until it is killed, and notes each acknowledged change in a file of its own.
+    /// Writes until it is killed, and logs each acknowledged change in a file.
     @Test(.enabled(if: victimFolder != nil)) func victim() throws {
         let folder = try #require(Self.victimFolder)
         let index = try ItemIndex(
@@ -44,7 +44,7 @@ import UbiquityTestSupport
         }
     }
 
-    // MARK: The murder
+    // MARK: The kill
 
     @Test(.enabled(if: victimFolder == nil)) func killedAtRandomMoments() throws {
         let folder = try TemporaryFolder()
@@ -73,7 +73,7 @@ import UbiquityTestSupport
         try examine(folder)
     }
 
-    /// Starts this executable anew; arguments and environment of its own.
+    /// Starts this executable again, with its own arguments and environment.
     private func startVictim(_ folder: TemporaryFolder, fault: String?) throws -> pid_t {
         let program = try FileSystem.readLink("/proc/self/exe")
         var arguments = try commandLine().prefix { $0 != "--filter" && $0 != "--skip" }
@@ -107,7 +107,7 @@ import UbiquityTestSupport
         #expect(status & 0x7F == SIGKILL, "the victim ended by itself")
     }
 
-    /// Whole lines only: the last may be cut short.
+    /// Whole lines only: the last may be truncated.
     private func lines(_ folder: TemporaryFolder) throws -> [[Int64]] {
         let bytes = try SmallFile.read(folder("log"), limit: 1 << 26) ?? []
         let text = bytes.prefix((bytes.lastIndex(of: UInt8(ascii: "\n")) ?? -1) + 1)
@@ -121,8 +121,8 @@ import UbiquityTestSupport
         #expect(throws: Never.self) { try index.read { try $0.checkInvariants() } }
         var numbers = Set<Int64>()
         for line in try lines(folder) {
-            // Every content was given once, in whatever life; and what was acknowledged is there, or was renamed
-            // over "doc" (then its content is there, or was replaced in turn).
+            // Every content number was given once, in whatever life. Each acknowledged content exists, or was renamed
+            // over "doc" (then it exists, or was replaced in turn).
             #expect(numbers.insert(line[2]).inserted)
             let row = try index.read { try $0.row(key: ItemKey(line[1])) }
             #expect(

@@ -138,7 +138,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// Seed 6600880 of the simulator: no name may lead to what is gone.
+    /// Seed 6600880 of the simulator: no name may lead to a removed file.
     @Test func lostItemIsRemovedWithItsHardLinks() throws {
         try fixture.file("f")
         let file = try fixture.confirm("f")
@@ -150,7 +150,7 @@ import UbiquityTestSupport
         try fixture.index.write(.remote) { try $0.giveUp(try #require(try $0.row(id: file.id))) }
         for name in ["f", "g", "h"] { #expect(try fixture.row(name) == nil, "\(name)") }
         fixture.check()
-        // Others may know better: then the name comes back with the file.
+        // The cloud may still have the file: then the name returns with it.
         #expect(try fixture.index.read { try $0.linksWaiting(for: file.id) } == [known.id])
         #expect(try fixture.index.read { try $0.row(id: new.id)?.isDeleted } == true)
     }

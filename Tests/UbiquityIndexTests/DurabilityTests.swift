@@ -5,7 +5,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Serialized, because the fault hook is one for the whole process.
+/// Serialized, because the process has only one fault hook.
 @Suite(.serialized) struct DurabilityTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -17,7 +17,7 @@ import UbiquityTestSupport
         let log = fixture.folder("index.db-wal")
         #expect(try FileSystem.status(log).size > 0)
         try fixture.index.checkpoint()
-        // Nothing is copied back while the log is short.
+        // A short log is not checkpointed.
         #expect(try FileSystem.status(log).size < 1 << 24)
         try fixture.file("b")
         try fixture.index.makeDurable()
@@ -33,17 +33,17 @@ import UbiquityTestSupport
         defer { FaultPoints.setHook(nil) }
         expect(.io) { try fixture.index.makeDurable() }
         isBroken.withLock { $0 = false }
-        // What the log holds may be lost on the disk: it is copied into the database, which is synced.
+        // The log may be lost on the disk: it is copied into the database, which is synced.
         try fixture.index.makeDurable()
         #expect(try FileSystem.status(fixture.folder("index.db-wal")).size == 0)
-        // The journal was not synced either: it begins anew.
+        // The journal was not synced either: it restarts.
         let lost = try PowerLoss(fixture)
         try fixture.file("b")
         try fixture.index.makeDurable()
         #expect(try lost.names() == ["a", "b"])
     }
 
-    /// Else, after a power loss, the index might take new bytes for the cloud's content.
+    /// Otherwise, after a power loss, the index might take new bytes for the cloud's content.
     @Test func writerIsDurableBeforeItChangesCloudContent() throws {
         let (new, known) = (try fixture.file("new"), try fixture.file("known"))
         try fixture.index.write(.remote) { transaction in
@@ -77,20 +77,19 @@ import UbiquityTestSupport
 
     // MARK: The journal and the log
 
-    /// What a loss of power may leave: the database and its log as they were when they were last synced, the journal as
-    /// it is.
+    /// The possible state after a power loss: the database and its log as of their last sync, the journal as it is.
     private struct PowerLoss {
         let fixture: Fixture
         let folder: TemporaryFolder
 
-        /// The database and its log are on the disk as they are now, and nothing of them later.
+        /// The database and its log are durable as they are now, without later changes.
         init(_ fixture: Fixture) throws {
             self.fixture = fixture
             folder = try TemporaryFolder()
             try fixture.copyFiles(["index.db", "index.db-wal"], to: folder)
         }
 
-        /// What a start finds in the top folder.
+        /// The names that a start finds in the top folder.
         func names() throws -> [String] {
             try fixture.copyFiles(["index.journal"], to: folder)
             let index = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
@@ -101,7 +100,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// How often something is synced meanwhile.
+    /// The number of syncs during `body`.
     private func syncs(_ body: () throws -> Void) throws -> Int {
         let count = Lock(0)
         FaultPoints.setHook { name in
@@ -122,7 +121,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The cloud has it as it is.
+    /// Marks the item as known to the cloud in its current state.
     private func acknowledge(_ name: String) throws {
         try fixture.index.write(.remote) { transaction in
             let before = try #require(try transaction.row(path: Fixture.names(name)))
@@ -141,7 +140,7 @@ import UbiquityTestSupport
             try fixture.make(name)
             #expect(try syncs { try fixture.index.makeDurable() } == 1)
         }
-        // In the database meanwhile; the journal goes on behind it.
+        // The change is in the database meanwhile; the journal continues after it.
         try fixture.index.checkpoint()
         try fixture.make("d")
         #expect(try syncs { try fixture.index.makeDurable() } == 1)
@@ -157,13 +156,13 @@ import UbiquityTestSupport
         let lost = try PowerLoss(fixture)
         try fixture.make("b")
         try fixture.index.makeDurable()
-        // Unsynced, between what was promised and what was not: the second goes with it.
+        // Unsynced, between a promised change and one that was not: the second one is lost with it.
         try change("a")
         try fixture.make("c")
         #expect(try lost.names() == ["a", "b"])
     }
 
-    /// What nobody has promised is written over when the database has it, and then only the log has it.
+    /// When the database has unpromised changes, the journal overwrites them, and then only the log has them.
     @Test func journalRestartNeedsTheLog() throws {
         try fixture.make("a")
         try fixture.index.checkpoint()
@@ -178,7 +177,7 @@ import UbiquityTestSupport
         #expect(try lost.names() == ["a", "b", "c", "d"])
     }
 
-    /// Its room comes to an end while it has what nothing else has on the disk.
+    /// Its space is used up while it has changes that are durable nowhere else.
     @Test func fullJournalRestartsAfterTheLogSync() throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
@@ -191,7 +190,7 @@ import UbiquityTestSupport
                 try fixture.index.setXattr(ino: row.ino, Xattr(name: Array("user.x".utf8), value: value), .any)
                 try fixture.index.checkpoint()
             }
-            // The log was synced before the journal began anew, which it did after that.
+            // The log was synced before the journal restarted.
             if count > 1 { lost = try PowerLoss(fixture) }
             #expect(try syncs { try fixture.index.makeDurable() } <= 2)
             if number % 10 == 9 { #expect(try lost.names() == ["a", "b"]) }
@@ -199,7 +198,7 @@ import UbiquityTestSupport
         #expect(try fixture.copied().index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
     }
 
-    /// A program that syncs again and again what it has open; a start looks at such a file.
+    /// A program that syncs its open file repeatedly; a start checks such a file.
     @Test func recordedWriterIsNotSyncedAgain() throws {
         let file = try fixture.file("a")
         _ = try fixture.index.beginWriting(ino: file.ino)
@@ -217,26 +216,27 @@ import UbiquityTestSupport
             try write()
             #expect(try fsync() == 0)
         }
-        // Whoever else relies on the index has all of it.
+        // All other users of durability have the whole index.
         #expect(try syncs { try fixture.index.makeDurable() } == 1)
         try fixture.make("b")
         try write()
         #expect(try fsync() == 1)
         #expect(try fsync() == 0)
         #expect(try lost.names() == ["a", "b"])
-        // What was not a program's doing and is to go up, as what was restored, is a change; what came is none.
+        // A pending change that was no program's call, such as a restoration, counts as a change; a remote one does
+        // not.
         try change("b")
         #expect(try fsync() == 2)
         try acknowledge("b")
         try change("b")
         #expect(try fsync() == 0)
-        // What the cloud has by now is not to be taken for what is here.
+        // The cloud's newer state must not be taken for the local one.
         try acknowledge("a")
         try write()
         #expect(try fsync() == 2)
         try write(stillOpen: false)
         #expect(try fsync() == 1)
-        // One that failed has promised nothing.
+        // A failed change has promised nothing.
         try fixture.make("c")
         FaultPoints.setHook { $0 == "index.sync" ? UbiquityError(.io, "hook") : nil }
         expect(.io) { try fixture.index.makeChangesDurable() }
@@ -246,7 +246,7 @@ import UbiquityTestSupport
         #expect(try fsync() == 0)
     }
 
-    /// The next life writes over the journal: what it has promised is on the disk in the database before that.
+    /// The next life overwrites the journal: its promises must be durable in the database before that.
     @Test func startSyncsTheLogFirst() throws {
         try fixture.make("a")
         try fixture.index.makeDurable()
@@ -275,7 +275,7 @@ import UbiquityTestSupport
         get throws { try FileSystem.status(fixture.folder("index.journal")).device }
     }
 
-    /// - Returns: whether it was brought to the disk, and what was called.
+    /// - Returns: whether it became durable, and the calls.
     private func shareFlush(device: UInt64, failing: String? = nil) throws -> (Bool, [String]) {
         var called = [String]()
         func call(_ name: String) throws {
@@ -290,7 +290,7 @@ import UbiquityTestSupport
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
     func flushOfAContentSyncsTheJournal() throws {
         try fixture.make("a")
-        // The database's log belongs to the first.
+        // The database's log belongs to the first flush.
         #expect(try shareFlush(device: device) == (false, []))
         try fixture.index.makeDurable()
         let lost = try PowerLoss(fixture)
@@ -304,7 +304,7 @@ import UbiquityTestSupport
         #expect(!fixture.index.hasDurableChanges)
     }
 
-    /// Nothing was promised; and as nobody knows how far the flush got, all is written anew.
+    /// Nothing was promised. As the extent of the flush is unknown, everything is written again.
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes }, arguments: ["start", "sync"])
     func failedSharedFlushIsReported(_ failing: String) throws {
         try fixture.make("a")
@@ -319,7 +319,7 @@ import UbiquityTestSupport
         #expect(fixture.index.hasDurableChanges)
     }
 
-    /// A write to room that was never written would change more on the disk than its bytes.
+    /// A write to a hole would change more on the disk than its bytes.
     @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
     func journalSpaceIsWrittenOnce() throws {
         func hasHoles() throws -> Bool {
@@ -340,7 +340,7 @@ import UbiquityTestSupport
         try journal.allocate([], 0..<1 << 20)
         try journal.sync()
         #expect(try hasHoles())
-        // As the last opening did.
+        // Like the last opening.
         _ = try journal.read(count: 1 << 20, at: 0)
         try fixture.reopened().close()
         #expect(try !hasHoles())

@@ -15,7 +15,7 @@ import UbiquityTestSupport
         for round in 0..<25 {
             for _ in 0..<(1 + round) { try changes.change() }
             #expect(throws: Never.self, "seed \(seed), round \(round)") { try fixture.index.check() }
-            // While they are counted anew nothing is compared.
+            // During a recount nothing is compared.
             #expect(try fixture.index.hasCountedFolders)
         }
         try expectCounted(fixture.index)
@@ -34,7 +34,7 @@ import UbiquityTestSupport
                 let index = try ItemIndex(
                     path: copy("index.db"), timekeeper: fixture.time, random: fixture.random, owner: (1000, 1000),
                     statementThread: pool)
-                // It did not need to count anew, and could not have.
+                // It needed no recount, and could not have made one.
                 #expect(try index.hasCountedFolders)
                 #expect(throws: Never.self, "seed \(seed)") { try index.check() }
                 try expectCounted(index)
@@ -70,7 +70,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Runs `body` with a thread that does nothing until it ends.
+    /// Runs `body` while a pool's thread is blocked.
     private func whileBlocked(_ body: (BlockingPool) throws -> Void) throws {
         let pool = BlockingPool(name: "index", threads: 1), gate = DispatchSemaphore(value: 0)
         _ = pool.start { gate.wait() }
@@ -196,7 +196,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// The second change is made from the row before the first: only its own columns are written.
+    /// The second change is made from the earlier row: only its own columns are written.
     @Test func changesFromOneRowAreCountedTogether() throws {
         for inMemory in [false, true] {
             let fixture = try Fixture(inMemory: inMemory)
@@ -226,7 +226,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// Counts by going through the rows, and compares with what the index says of each folder.
+    /// Counts by a walk through the rows, and compares with the index's totals of each folder.
     private func expectCounted(_ index: ItemIndex, _ location: SourceLocation = #_sourceLocation) throws {
         try index.read { reader in
             func count(_ folder: ItemKey) throws -> [Int64] {
@@ -261,7 +261,7 @@ import UbiquityTestSupport
     }
 }
 
-/// Changes of all kinds in one tree, by a seed. Those that the index refuses are none.
+/// Changes of all kinds in one tree, by a seed. Refused changes do not count.
 private final class RandomChanges {
     private let fixture: Fixture
     private let index: ItemIndex

@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// What ignore files keep on this device.
+/// Items that ignore files exclude.
 @Suite struct IgnoringTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -32,7 +32,7 @@ import UbiquityTestSupport
         let file = try fixture.confirm("d/a.log")
         try setRules("*.log\nd/", in: "")
         #expect(try fixture.found("d/a.log") == file)
-        // What is new in a folder that is ignored by now stays here, as in git.
+        // A new item in a folder that is ignored by now is excluded, as in git.
         #expect(try fixture.file("d/b").isExcluded)
         fixture.check()
     }
@@ -52,7 +52,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// However deep it lies, in folders that were in sync; also if the folder changes places with another.
+    /// At any depth, in folders that were in sync; also if the folder exchanges places with another.
     @Test(arguments: [false, true]) func itemMovedOutOfARuleIsUploaded(isExchange: Bool) throws {
         for folder in ["p", "p/s", "p/s/deep", "p/s/own", "other"] { try fixture.directory(folder) }
         try setRules("*.log", in: "p")
@@ -102,7 +102,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// What `ar` does: a temporary file, renamed to the name that is ignored, with or without an old one there.
+    /// Like `ar`: a temporary file, renamed to the ignored name, with or without an old one there.
     @Test func unsentFileRenamedToAnIgnoredNameIsExcluded() throws {
         try setRules("*.a", in: "")
         for _ in 0..<2 {
@@ -111,7 +111,7 @@ import UbiquityTestSupport
             #expect(made.isExcluded && made.content == temporary.content && made.dirty == [])
         }
         #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) }.count == 1)
-        // What did stays so.
+        // An ignored name that was synced stays synced.
         try fixture.file("doc")
         let document = try fixture.confirm("doc")
         #expect(try fixture.rename("doc", "lib.a").moved.id == document.id)
@@ -119,7 +119,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// However it is saved: what is synced stays so.
+    /// However it is saved: a synced document stays synced.
     @Test(arguments: [".goutputstream-ABC", "app.tmp"], [false, true])
     func syncedDocumentWithAnIgnoredNameIsSaved(_ temporary: String, _ isRemoved: Bool) throws {
         try fixture.file("app.log")
@@ -133,7 +133,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// The power took that its creation was sent, and the feed has brought it: the cloud has it.
+    /// A power loss dropped the record of its creation, and the feed has brought it: the cloud has it.
     @Test func cloudItemStaysSyncedUnderAnIgnoredName() throws {
         try setRules("*.log", in: "")
         try fixture.file("new")

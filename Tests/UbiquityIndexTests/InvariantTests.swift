@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// The check itself: it must find what is broken on purpose.
+/// The check itself: it must find planted damage.
 @Suite struct InvariantTests {
     @Test(arguments: [
         ("an entry without item", "DELETE FROM items WHERE kind = 1"),

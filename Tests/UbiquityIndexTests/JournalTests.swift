@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Local changes gather in a batch that the journal makes survive.
+/// Local changes gather in a batch, which the journal makes durable against a kill.
 @Suite struct JournalTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -16,7 +16,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What a new process finds in the top folder.
+    /// The names that a new process finds in the top folder.
     private func namesAfterAKill() throws -> [String] {
         let (folder, index) = try fixture.copied()
         return try withExtendedLifetime(folder) {
@@ -38,7 +38,7 @@ import UbiquityTestSupport
         #expect(try names(last).count == 20)
     }
 
-    /// What it held was acknowledged: those who find it gone must know that.
+    /// Its changes were acknowledged: a start that finds them missing must report it.
     @Test(arguments: ["nothing", "journal removed", "journal shorter", "begins with nonsense", "middle", "log removed"])
     func missingJournalIsDetected(damage: String) throws {
         for number in 0..<5 { try fixture.make("a\(number)") }
@@ -65,7 +65,7 @@ import UbiquityTestSupport
         let index = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
         let isThere = try names(index).count == 30
         #expect(try isThere == (damage == "nothing") && index.hasLostJournal == !isThere, "\(damage)")
-        // Whoever opens it next is told, too, until somebody has looked after what is left.
+        // The next start reports it too, until the remaining data was checked.
         try index.close()
         let next = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
         #expect(try next.hasLostJournal == !isThere)
@@ -77,7 +77,7 @@ import UbiquityTestSupport
         try present.close()
     }
 
-    /// The database lost, with the power, a change from the cloud on which the journal's changes were made.
+    /// The database lost, with the power, a remote change on which the journal's changes depend.
     @Test func changesAfterALostOneAreNotRun() throws {
         try fixture.make("a")
         #expect(try names(fixture.index) == ["a"])
@@ -135,7 +135,7 @@ import UbiquityTestSupport
         #expect(try names(index) == ["a", "b", "c"])
     }
 
-    /// Power was lost: the journal has a later state than the database, and what lies between is gone.
+    /// A power loss: the journal is later than the database, and the changes between are lost.
     @Test func unrelatedJournalIsIgnored() throws {
         try fixture.make("a")
         try fixture.index.checkpoint()
@@ -150,7 +150,7 @@ import UbiquityTestSupport
         #expect(try names(index) == ["a"])
     }
 
-    /// The same, and then so much happens that the journal's old numbers would be the next.
+    /// The same, and then so many changes follow that the journal's old numbers would be next.
     @Test(arguments: 0..<6) func recordsLostInAPowerLossAreNeverRun(changes: Int) throws {
         try fixture.make("a")
         try fixture.index.checkpoint()

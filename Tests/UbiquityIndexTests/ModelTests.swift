@@ -3,11 +3,11 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// The simplest tree there is: what the index must agree with, in results and in refusals.
+/// The simplest possible tree: the index must agree with its results and its refusals.
 private final class Model {
     final class Node {
         let isDirectory: Bool
-        /// Which inode programs see here.
+        /// The inode that programs see here.
         var ino: UInt64
         var children: [String: Node] = [:]
 

@@ -5,7 +5,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// What is remembered of names: it is what the index has, whatever happens to them.
+/// The cache of names: it equals the index, whatever happens to names.
 @Suite(.timeLimit(.minutes(2))) struct NameTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -16,7 +16,7 @@ import UbiquityTestSupport
         try fixture.index.child(of: folder, named: name(text))?.key
     }
 
-    /// Asked before, so that it is known that nobody has it; then it is made, renamed, and removed.
+    /// A lookup before caches the absence; then the name is created, renamed, and removed.
     @Test func freeNameIsFoundOnceTaken() throws {
         #expect(try item("a") == nil)
         let made = try fixture.file("a")
@@ -30,7 +30,7 @@ import UbiquityTestSupport
         try fixture.index.check()
     }
 
-    /// Of a folder that is new all names are known; what comes into it later, from wherever, is among them.
+    /// All names of a new folder are cached, and later ones join them, local or remote.
     @Test func newFolderCachesAllItsNames() throws {
         let folder = try fixture.directory("F")
         #expect(try item("x", in: folder.key) == nil)
@@ -43,7 +43,7 @@ import UbiquityTestSupport
         try fixture.index.check()
     }
 
-    /// A transaction that fails, and takes the whole batch back with it, leaves what was known before.
+    /// A failed transaction, which rolls the whole batch back, leaves the cache as it was.
     @Test func failedCommitLeavesTheNameCache() throws {
         struct Failed: Error {}
         let folder = try fixture.directory("F")
@@ -61,7 +61,7 @@ import UbiquityTestSupport
         try fixture.index.check()
     }
 
-    /// More names than are kept, in new folders and an old one: some are forgotten, and all are found.
+    /// More names than the cache keeps, in new folders and an old one: some are dropped, and all are found.
     @Test func namesBeyondTheCacheAreFound() throws {
         let fixture = try Fixture(inMemory: true)
         let index = fixture.index
@@ -83,8 +83,8 @@ import UbiquityTestSupport
         try index.check()
     }
 
-    /// Threads that make, rename and remove names in one folder, and look for those of the others: each finds its own
-    /// as it left them, and at the end all that is remembered is so.
+    /// Threads that create, rename and remove names in one folder, and look up those of the others. Each finds its own
+    /// names, and in the end the cache is right.
     @Test func threadsFindTheirNames() throws {
         let folder = try fixture.directory("F")
         let index = fixture.index
@@ -114,7 +114,7 @@ import UbiquityTestSupport
         try index.check()
     }
 
-    /// The top folder is made anew where it was lost: what is in it is found, though it was not made just now.
+    /// A lost top folder is recreated: its entries are found, though it was not created as a new folder.
     @Test func recreatedTopFolderKeepsItsMembers() throws {
         let made = try fixture.file("a")
         try fixture.index.close()
@@ -126,13 +126,13 @@ import UbiquityTestSupport
         try index.close()
     }
 
-    /// What a repair changes by the table nobody remembers otherwise, also who has asked while it was made.
+    /// A repair of the table invalidates the cache, also for a lookup during the repair.
     @Test func repairedEntriesLeaveTheCache() throws {
         let folder = try fixture.directory("F")
         try fixture.file("F/lost")
         let kept = try fixture.file("F/kept")
         try fixture.index.close()
-        // An entry of an item that is not there.
+        // An entry of an absent item.
         try DatabaseQueue(path: fixture.folder("index.db")).write {
             try $0.execute(sql: "UPDATE entries SET item = 1 << 40 WHERE name = CAST('lost' AS BLOB)")
         }
@@ -140,7 +140,7 @@ import UbiquityTestSupport
         #expect(try index.child(of: folder.key, named: name("kept"))?.key == kept.key)
         try index.write(.startup) { transaction in
             try transaction.repairContradictions()
-            // As a reader does who is on the way meanwhile.
+            // As a concurrent reader does.
             _ = try index.row(ino: kept.ino)
         }
         #expect(try index.child(of: folder.key, named: name("lost")) == nil)

@@ -3,7 +3,7 @@ import UbiquityCore
 @testable import UbiquityIndex
 import UbiquitySystem
 
-/// What is read along where names are asked for in their order.
+/// Read-ahead for lookups of names in their order.
 @Suite(.timeLimit(.minutes(2))) struct NamesInOrderTests {
     private static let folder = ItemKey(7)
 
@@ -28,14 +28,14 @@ import UbiquitySystem
             order.confirm(Self.folder, last: try Self.name(next - 1))
         }
         #expect(spans == [4, 16, 64, 64, 64])
-        // What lies before is no guess.
+        // An earlier name is no guess.
         #expect(try order.guess(Self.entry(3)) == nil)
     }
 
     @Test func unorderedLookupsAreGuessedRarely() throws {
         var order = NamesInOrder(), guesses = 0
         for number in 0..<2000 {
-            // Rising, so that each might be the next.
+            // In rising order, so that each might be the next.
             let entry = try Self.entry(number * 3)
             if order.guess(entry) != nil {
                 guesses += 1
@@ -44,7 +44,7 @@ import UbiquitySystem
             order.note(entry)
         }
         #expect((6...40).contains(guesses))
-        // One that is right is enough to go on.
+        // One right guess is enough to continue.
         var rest = 6000
         while try order.guess(Self.entry(rest)) == nil { rest += 1 }
         order.confirm(Self.folder, last: try Self.name(rest))
@@ -60,7 +60,7 @@ import UbiquitySystem
         #expect(order.guess(ItemRow.Entry(parent: ItemKey(1000), name: try Self.name(2))) != nil)
     }
 
-    /// A walk finds what is there, of hard links what they lead to; and what comes next is in memory by then.
+    /// A walk finds the existing entries, and the targets of hard links; the next ones are cached by then.
     @Test func orderedWalkReadsAhead() throws {
         let fixture = try Fixture()
         let index = fixture.index
@@ -85,7 +85,7 @@ import UbiquitySystem
         fixture.check()
     }
 
-    /// What was read before a change is not remembered after it.
+    /// Entries read before a change are not cached after it.
     @Test func readAheadIsNeverStale() throws {
         let fixture = try Fixture()
         let index = fixture.index
@@ -101,7 +101,7 @@ import UbiquitySystem
         #expect(try index.child(of: folder.key, named: ItemName("a")) != nil)
     }
 
-    /// While others change the items and their names, nobody who walks sees an older state than before.
+    /// While others change the items and their names, no walk sees an older state than before.
     @Test func aWalkNeverGoesBackInTime() throws {
         let fixture = try Fixture()
         let index = fixture.index

@@ -5,7 +5,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// The file: opening, closing, numbers over many lives, what is not ours to touch.
+/// The database file: opening, closing, numbers over many lives, foreign files.
 @Suite struct OpeningTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -48,7 +48,7 @@ import UbiquityTestSupport
         #expect(!seen.contains(1))
     }
 
-    /// More numbers in one transaction than are set aside for one.
+    /// More numbers in one transaction than are reserved for one.
     @Test func transactionTakesNumbersBeyondItsBlock() throws {
         let largest = try fixture.index.write(.local) { transaction in
             (0..<250_000).reduce(Int64(0)) { largest, _ in max(largest, transaction.newNumber()) }
@@ -82,7 +82,7 @@ import UbiquityTestSupport
     @Test func newerIndexIsNotTouched() throws {
         try fixture.file("a")
         try fixture.index.close()
-        // The format's number stands at byte 60 of an SQLite file.
+        // The format's number is at byte 60 of an SQLite file.
         let database = try FileDescriptor.open(fixture.folder("index.db"), .readWrite)
         try database.write([0, 0, 0, 200], at: 60)
         let before = try bytes("index.db")
@@ -92,7 +92,7 @@ import UbiquityTestSupport
         #expect(try FileSystem.entries(of: fixture.folder.path).map(\.text).sorted() == ["index.db", "index.journal"])
     }
 
-    /// The newer number stands only in the log, as after kill -9 of the newer program.
+    /// The newer number is only in the log, as after kill -9 of the newer program.
     @Test func newerLogIsNotTouched() throws {
         let copy = try TemporaryFolder()
         try fixture.file("a")
@@ -138,7 +138,7 @@ import UbiquityTestSupport
         try former.close()
         let index = try fixture.reopened()
         #expect(try index.row(ino: file.ino)?.id == file.id)
-        // The versions of what is in conflict are missing: the snapshot is read once more, and brings them.
+        // The versions of conflicts are missing: the snapshot is read once more, and brings them.
         let position = try index.read { try $0.feedPosition() }
         #expect(position.isInSnapshot && position.incarnation == 1)
         #expect(try index.read { try $0.remote(id: file.id) }?.revision == Revision(6))
@@ -172,7 +172,7 @@ import UbiquityTestSupport
     }
 
     @Test func interruptedCreationIsRepeated() throws {
-        // Only the file's name got there.
+        // Only the file's name became durable.
         _ = try FileDescriptor.open(fixture.folder("empty.db"), [.writeOnly, .create])
         let index = try ItemIndex(path: fixture.folder("empty.db"), timekeeper: fixture.time, random: fixture.random)
         #expect(throws: Never.self) { try index.read { try $0.checkInvariants() } }
@@ -189,8 +189,8 @@ import UbiquityTestSupport
         try fixture.index.close()
     }
 
-    /// Closing any descriptor of a file gives up all of a process's locks on it: SQLite's must not be lost to others who
-    /// look after the file.
+    /// Closing any descriptor of a file releases all of a process's locks on it: another check of the file must not
+    /// drop SQLite's locks.
     @Test func theDatabaseStaysLocked() throws {
         let fixture = try Fixture()
         try fixture.file("f")
@@ -214,7 +214,7 @@ import UbiquityTestSupport
         #expect(try ItemIndex.problems(ofIndexAt: path).database == ["the table \(table) is missing"])
     }
 
-    /// What other tables, the contents and the cloud tell, too, is made anew with its indexes.
+    /// A table with data that other tables, the contents and the cloud have too is recreated with its indexes.
     @Test(arguments: ["chunks", "contents", "sentVersions", "replacements"])
     func doctorRecreatesATable(table: String) throws {
         let fixture = try Fixture()

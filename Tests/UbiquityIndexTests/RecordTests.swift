@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// What the sync engine keeps: the remote tree, the position in the feed, contents and where chunks stand.
+/// The sync engine's data: the remote tree, the position in the feed, contents and the places of chunks.
 @Suite struct RecordTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -58,7 +58,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.remote(id: ItemID(high: 0, low: 77)) } == nil)
     }
 
-    /// A record tells of some conflicts only, and of the number of all.
+    /// A record lists only some conflicts, with the number of all.
     @Test func conflictsBeyondTheRecordAreCounted() throws {
         let folder = try fixture.directory("d"), file = try fixture.file("d/a"), other = try fixture.file("b")
         func record(_ row: ItemRow, count: Int, known: Range<UInt64>) throws {
@@ -154,7 +154,7 @@ import UbiquityTestSupport
 
     // MARK: Contents
 
-    /// Of those that wait to go up, or are being written, nobody knows yet what is to be synced.
+    /// For contents that are pending or being written, the set to sync is not known yet.
     @Test func unsyncedContentsAreCompleteCloudVersions() throws {
         for (number, name) in ["clean", "dirty", "writing", "partial"].enumerated() {
             let content = ContentID(Int64(1000 + number)), file = try fixture.file(name)
@@ -174,7 +174,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.unsyncedContents(limit: 9) } == [ContentID(1000)])
     }
 
-    /// What cannot be read of them keeps nobody from starting.
+    /// An unreadable record does not prevent a start.
     @Test func damagedRecordsOfReplacementsAreLeftOut() throws {
         for name in ["a", "b"] {
             try fixture.file(name)
@@ -234,7 +234,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.locations(of: chunk) }.count == 1)
     }
 
-    /// At the first start, and at each after it.
+    /// At the first start, and at each later one.
     @Test func unusedContentsAreForgotten() throws {
         let used = try #require(fixture.file("a").content)
         let one = try chunk(1)
@@ -256,8 +256,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of what is newer than all that was recorded the database is not asked: what was recorded goes all the same, in
-    /// whichever order, by its record or its chunks alone, and when the index was opened anew since.
+    /// The database is not queried for numbers above all recorded ones. Recorded contents are removed all the same, in
+    /// any order, by their record or their chunks alone, and after a reopening.
     @Test(arguments: [false, true])
     func contentRecordsAreDeletedWithTheContent(isReopened: Bool) throws {
         var index = fixture.index
@@ -268,7 +268,7 @@ import UbiquityTestSupport
         }
         try index.write(.local) { try $0.setContent(record(contents[1])) }
         try index.write(.remote) { try $0.setLocations([one], in: contents[4]) }
-        // One that is undone counts for nothing.
+        // A rolled back deletion counts for nothing.
         #expect(throws: UbiquityError.self) {
             try index.write(.remote) { transaction in
                 try transaction.setContent(record(contents[5]))
@@ -301,7 +301,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.dirtyCount() } == 3)
     }
 
-    /// A reader that remembers how far it came must not miss what becomes dirty after the last one went up.
+    /// A reader that remembers its position must not miss rows that become dirty after the last upload.
     @Test func theOrderOnlyGrows() throws {
         let first = try fixture.file("a").dirtyOrder
         try fixture.confirm("a")

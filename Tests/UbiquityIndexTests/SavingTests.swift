@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// Saving by rename, and moves across the border of what is synced.
+/// Saving by rename, and moves between synced and excluded places.
 @Suite struct SavingTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -37,7 +37,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// What was written is noted in the same transaction, whatever becomes of the file.
+    /// The same transaction records the written content, whatever becomes of the file.
     @Test(arguments: [(false, RenameMode.replacing), (true, .replacing), (true, .exchanging)], [false, true])
     func renameRecordsEarlierWrites(_ way: (takesPlace: Bool, mode: RenameMode), stillOpen: Bool) throws {
         try fixture.file("written")
@@ -157,7 +157,7 @@ import UbiquityTestSupport
         #expect(kept.id != document.id && kept.version == nil && kept.isExcluded && kept.dirty == [])
         let tombstone = try #require(try fixture.index.read { try $0.row(id: document.id) })
         #expect(tombstone.isDeleted && tombstone.dirtyBase == Revision(7))
-        // What is written to it now is of no version, so nothing may be held against the old one's chunks.
+        // Later writes belong to no version, so nothing may be compared with the old version's chunks.
         #expect(try fixture.index.read { try $0.contentRecord(document.content ?? ContentID(0)) } == nil)
         fixture.check()
     }

@@ -42,7 +42,7 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) t
     if let error = failure.withLock({ $0 }) { throw error }
 }
 
-/// An index in a folder of its own, told by paths ("Documents/a.txt") what to do.
+/// An index in a temporary folder, driven by paths ("Documents/a.txt").
 final class Fixture: Sendable {
     let folder: TemporaryFolder
     let time = ManualTime()
@@ -61,14 +61,14 @@ final class Fixture: Sendable {
 
     /// Another `ItemIndex` on the same file.
     func reopened(ignoring: IgnoreRules = .standard) throws -> ItemIndex {
-        // If this one is open it lets go of what it gathered.
+        // If this one is open, it commits its batch first.
         try? index.checkpoint()
         return try ItemIndex(
             path: folder("index.db"), timekeeper: time, random: random, ignoring: ignoring, owner: (1000, 1000))
     }
 
-    /// The files as they are now, in a folder of their own, and the index that a new process finds there: what is left
-    /// after kill -9.
+    /// The files as they are now, in another folder, and the index that a new process finds there: the state after kill
+    /// -9.
     func copied(
         _ names: [String] = ["index.db", "index.db-wal", "index.journal"]
     ) throws -> (folder: TemporaryFolder, index: ItemIndex) {
@@ -94,7 +94,7 @@ final class Fixture: Sendable {
         }
     }
 
-    /// Makes a file in the top folder without a question before, which would commit the batch.
+    /// Creates a file in the top folder without a query before, which would commit the batch.
     func make(_ name: String) throws {
         let content = ContentID(try index.newContentNumber())
         _ = try index.create(
@@ -161,9 +161,9 @@ final class Fixture: Sendable {
         return try index.remove(from: folder, named: name, directory: directory, process: process)
     }
 
-    // MARK: As if the cloud had answered
+    // MARK: Answers of the cloud
 
-    /// Makes the item one that the cloud knows and that has no changes here. Returns the row.
+    /// Makes the item known to the cloud, without local changes. Returns the row.
     @discardableResult
     func confirm(_ path: String, revision: Int64 = 7) throws -> ItemRow {
         try index.write(.remote) { transaction in
@@ -204,7 +204,7 @@ final class Fixture: Sendable {
             content: content)
     }
 
-    /// What stands at a path: of a hard link that, and not what it leads to.
+    /// The entry at a path: of a hard link the link itself, and not its target.
     func entry(_ path: String) throws -> ItemRow { try #require(try index.read { try $0.entry(Self.names(path)) }) }
 
     func check(_ location: SourceLocation = #_sourceLocation) {

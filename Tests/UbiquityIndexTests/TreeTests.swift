@@ -77,7 +77,7 @@ import UbiquityIndex
             }
         }
         #expect(error?.code == .nameTooLong)
-        // Files may still stand in the deepest folder.
+        // Files may still be in the deepest folder.
         #expect(depth == Limits.maximumDepth - 1)
         let deepest = try #require(try fixture.row(ino: ino))
         #expect(try fixture.index.read { try $0.path(of: deepest.key) }?.count == depth)
@@ -85,10 +85,10 @@ import UbiquityIndex
         let bottom = try fixture.index.create(in: ino, named: ItemName("file"), file)
         #expect(try fixture.index.read { try $0.path(of: bottom.key) }?.count == Limits.maximumDepth)
         #expect(try fixture.index.read { try $0.isWithin(bottom.key, .root) })
-        // A move must not go deeper either.
+        // A move must not exceed the depth either.
         try fixture.directory("other")
         expect(.nameTooLong) { _ = try fixture.index.rename(from: 1, ItemName("other"), to: ino, name, .replacing) }
-        // Nor may what lies in that which is moved.
+        // Nor may the entries of a moved folder.
         expect(.nameTooLong) { _ = try fixture.rename("d", "other/d") }
         try fixture.file("f")
         _ = try fixture.index.rename(from: 1, ItemName("f"), to: ino, ItemName("g"), .replacing)

@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// Saving by giving a name up and taking it again: the name's document stays the same.
+/// Saving by releasing a name and using it again: the name keeps its document.
 @Suite struct TunnelTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
@@ -33,7 +33,7 @@ import UbiquityTestSupport
         fixture.check(location)
     }
 
-    // MARK: A document that was renamed a moment ago
+    // MARK: A recently renamed document
 
     @Test(arguments: ["doc~", "doc.bak"]) func renamedDocumentIsSavedUnderItsNewName(_ backup: String) throws {
         let document = try document("before")
@@ -88,7 +88,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.row(id: temporary.id) }?.isDeleted == true)
     }
 
-    /// Made and edited while there is no cloud, say. The creation may be forgotten without a word meanwhile.
+    /// Created and edited without the cloud, for example. The creation may be dropped silently meanwhile.
     @Test(arguments: [true, false]) func unsentDocumentKeepsItsIdentity(_ isForgotten: Bool) throws {
         try fixture.file("doc")
         let tag = Xattr(name: Array("user.tag".utf8), value: [1])
@@ -224,7 +224,7 @@ import UbiquityTestSupport
         #expect(backup.dirty == [.created, .content] && backup.content == document.content)
     }
 
-    /// As perl does with `-i.bak`.
+    /// Like perl with `-i.bak`.
     @Test(arguments: [false, true]) func hardLinkedBackupLeavesTheDocumentItsName(_ isKnown: Bool) throws {
         let document = try document()
         _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("doc.bak"))
@@ -237,12 +237,12 @@ import UbiquityTestSupport
         let backup = try fixture.entry("doc.bak")
         #expect(backup.kind == .file && backup.id != document.id && backup.dirty == [.created, .content])
         #expect(backup.content == document.content && backup.ino == document.ino && !backup.isLinked)
-        // Of the further name the cloud is told that it is gone, if it knows it.
+        // The cloud is sent the removal of the link, if it knows the link.
         #expect(try fixture.index.read { try $0.row(id: link.id)?.isDeleted } == true)
         fixture.check()
     }
 
-    /// Saved aside, and given the document's name as a further one instead of by a rename.
+    /// Saved aside, and linked to the document's name instead of renamed.
     @Test(arguments: ["XX", "XX~"], [false, true])
     func fileLinkedToAFreedNameIsTheNextVersion(_ aside: String, isBackedUp: Bool) throws {
         let document = try document()
@@ -254,7 +254,7 @@ import UbiquityTestSupport
         fixture.check()
         fixture.time.advance()
         try fixture.remove(aside, process: 1)
-        // The folder changes twice by that.
+        // That changes the folder twice.
         #expect(try fixture.index.row(ino: 1)?.modifiedAt == fixture.time.now())
         try fixture.index.check()
         try expectNextVersion(of: document)
@@ -264,7 +264,7 @@ import UbiquityTestSupport
         if isBackedUp { #expect(try fixture.found("doc~").content == document.content) }
     }
 
-    /// Each by a process of its own, as in a shell: a link like any other.
+    /// Each by its own process, as in a shell: an ordinary link.
     @Test func fileLinkedToAnotherProcessesNameStaysSeparate() throws {
         let document = try document()
         let other = try fixture.file("other")
@@ -335,7 +335,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// Saving by an exchange: the new file and the document change places, and what the document was is deleted.
+    /// Saving by an exchange: the new file and the document exchange names, and the old document is deleted.
     @Test(arguments: [true, false], [true, false])
     func deletedExchangePartnerReturnsTheDocument(_ isSourceNew: Bool, _ isKnown: Bool) throws {
         let document = try document()
@@ -386,7 +386,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// The cloud has been told, and has answered, before the name is taken again.
+    /// The cloud has confirmed the deletion before the name is used again.
     private func confirmDeletion(of document: ItemRow) throws {
         try fixture.index.write(.remote) { transaction in
             try transaction.delete(try #require(try transaction.row(id: document.id)))
@@ -444,7 +444,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// Somebody else has brought it back meanwhile, to another name.
+    /// Another device has restored it meanwhile, under another name.
     @Test func restoredDocumentDoesNotReturnTwice() throws {
         let document = try document()
         try fixture.remove("doc", process: 1)
@@ -471,7 +471,7 @@ import UbiquityTestSupport
         #expect(try fixture.file("doc", process: 1).id != document.id)
     }
 
-    /// The name's own document comes back by itself: nothing is joined, and nothing is left behind.
+    /// The name's own document returns by itself: nothing is merged, and nothing is left behind.
     @Test(arguments: [["doc", "other", "doc"], ["doc", "doc~", "other", "doc"], ["doc", "doc~", "doc"]])
     func documentRenamedBackIsTheSameItem(_ names: [String]) throws {
         let document = try document()
@@ -483,7 +483,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// The cloud has heard, or is hearing, of another name: it must be told that the document is where it was.
+    /// The cloud knows, or is being sent, another name: the return to the old place must be sent.
     @Test(arguments: [true, false]) func documentReturningFromAnotherNameSendsItsPlace(_ isKnown: Bool) throws {
         let document = try document()
         try fixture.rename("doc", "other", process: 1)
@@ -495,7 +495,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    /// A program that saves aside and renames, twice in a row: what it made first is the document, not a backup.
+    /// A program that saves aside and renames, twice in a row: its first file is the document, not a backup.
     @Test func reusedTemporaryNameIsNoDocument() throws {
         let document = try fixture.file("doc.new", process: 1)
         try fixture.rename("doc.new", "doc", process: 1)

@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Closes of which the index is told with the next change, or a little later.
+/// Closes that the file system records with the next change, or a little later.
 @Suite struct ClosingTests {
     private let container: TestContainer
     /// The changes of each transaction since the container was made.
@@ -22,7 +22,7 @@ import UbiquityVFS
         return (made.attributes.ino, made.opened.handle)
     }
 
-    /// Made and closed, which the index knows.
+    /// Creates a file and closes it, and waits until the index has it.
     private func makeNoted(_ name: String, _ text: String) throws -> UInt64 {
         let (ino, handle) = try make(name, text)
         container.fs.release(handle)
@@ -44,7 +44,7 @@ import UbiquityVFS
         #expect(saved.size == 11)
         #expect(!saved.isWriting)
         let made = transactions.withLock { $0 }
-        // Neither at the sync nor at the close: unless the time was over before the rename came.
+        // Neither at the sync nor at the close, unless the delay was over before the rename.
         #expect(made.count <= 2)
         #expect(made.last?.contains(.replaced) == true)
         #expect(try await container.content(of: ino) == "new content")
@@ -160,7 +160,7 @@ import UbiquityVFS
         #expect(try row(container.create("file.new")).isExcluded)
     }
 
-    /// The kernel tells of a close when it comes to that: a program may rename what it has closed before.
+    /// The kernel reports a close late: a program may rename the file before.
     @Test func aRenameBeforeTheReleaseKnowsTheSize() async throws {
         _ = try makeNoted("document", "old")
         let (ino, handle) = try make("document.tmp", "new content")
@@ -188,7 +188,7 @@ import UbiquityVFS
         #expect(try !row(ino).isWriting)
     }
 
-    /// What the index on the disk says of a new file is enough for the next start to find it.
+    /// The entry of a new file in the durable index is enough for the next start to find it.
     @Test func theFirstSyncOfANewFileIsNotedWithTheCloseOrSoon() async throws {
         let (ino, handle) = try make("file", "text")
         try container.fs.sync(handle)
@@ -196,7 +196,7 @@ import UbiquityVFS
         #expect(try container.index.interruptedWriters().map(\.ino) == [ino])
         #expect(try await eventually { try row(ino).size == 4 })
         #expect(try row(ino).isWriting)
-        // One that goes on being synced is one that stays open.
+        // A file that is synced repeatedly is one that stays open.
         try container.write("more", to: handle, at: 4)
         try container.fs.sync(handle)
         #expect(try row(ino).size == 8)

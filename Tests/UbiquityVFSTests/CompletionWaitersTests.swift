@@ -5,8 +5,8 @@ import UbiquitySystem
 @testable import UbiquityVFS
 
 @Suite struct CompletionWaitersTests {
-    /// A cancellation comes at any moment, also while the wait is being noted: an open ends its watch for the inode so,
-    /// and would hang for ever.
+    /// A cancellation comes at any moment, also at the start of the wait. An open ends its watch for the inode like
+    /// that, and would otherwise hang for ever.
     @Test func aCancelledWaitEndsWheneverThatComes() async throws {
         let waiters = CompletionWaiters()
         for round in 0..<30_000 {
@@ -31,11 +31,11 @@ import UbiquitySystem
         }
     }
 
-    /// Who has come too late to be woken looks himself.
+    /// A waiter that starts after the notification checks the condition itself.
     @Test func waitForCompleteContentReturnsAtOnce() async { await CompletionWaiters().wait(for: 1) { true } }
 }
 
-/// What cannot be copied, for a closure.
+/// A box for a non-copyable value, for a closure.
 private final class Shared<Value: ~Copyable & Sendable>: Sendable {
     let value: Value
     init(_ value: consuming Value) { self.value = value }

@@ -4,14 +4,14 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// What another device changes while the kernel is being answered. What it was told it keeps for a day, so a change is
-/// in the answer or there is news of it.
+/// Remote changes during an answer to the kernel. The kernel caches answers for a day, so each change must be in the
+/// answer or be announced.
 @Suite struct CrossingTests {
     private let container: TestContainer
 
     init() throws { container = try TestContainer() }
 
-    /// The entries of the top folder, `change` coming in just after the first of them was given.
+    /// The entries of the top folder, with `change` just after the first of them was listed.
     private func list(changing change: () throws -> Void) throws -> [String: DirectoryItem] {
         var found: [String: DirectoryItem] = [:]
         var failure: (any Error)?
@@ -39,10 +39,10 @@ import UbiquityVFS
             try container.cloud.add("in", [], kind: .directory, in: folder.key)
         }
         #expect(found["b"]?.attributes.size == 7 && found["b"]?.isCounted == true)
-        // The kernel is told of no inode by a name that does not lead to it.
+        // No inode is announced under a name that does not lead to it.
         for name in ["c", "d", "e"] { #expect(found[name]?.isCounted != true, "\(name)") }
         #expect(found["f"]?.attributes.links == 3)
-        // What it was told of before, or is now, it hears of.
+        // The kernel gets news about entries that it had before, or has now.
         _ = container.kernel.take()
         try container.cloud.change(changed.key, .attributes) { $0.size = 8 }
         #expect(container.kernel.take() == [.attributes(changed.ino)])
@@ -54,7 +54,7 @@ import UbiquityVFS
         #expect(container.kernel.take().isEmpty)
     }
 
-    /// Two answers at one time, both of a row from before: the one that is second must not show the old one either.
+    /// Two concurrent answers, both from an earlier row: the second one must not show the old row either.
     @Test func secondLookupSeesTheChange() throws {
         try container.cloud.add("a", [])
         let row = try container.cloud.add("b", [1])
@@ -65,7 +65,8 @@ import UbiquityVFS
         #expect(found["b"]?.attributes.size == 7)
     }
 
-    /// As on a disk: the kernel does not ask again for who has it open, who would get an error.
+    /// As on a disk: the kernel does not look the folder up again for a program with an open handle, which would get an
+    /// error.
     @Test func aFolderThatIsGoneIsChangedByWhoHasItOpen() async throws {
         let row = try container.cloud.add("d", [], kind: .directory)
         _ = try container.lookup("d")
@@ -73,7 +74,7 @@ import UbiquityVFS
         #expect(try await container.set(row.ino, AttributeChanges(mode: 0o700)).mode & 0o777 == 0o700)
     }
 
-    /// The kernel has the old file at the name until it is told, and looks the name up anew when it hears of that.
+    /// The kernel has the old file at the name until the announcement, and then looks the name up again.
     @Test func setAttributesOnReplacedFileThrowsStale() async throws {
         let row = try container.cloud.add("a", [1])
         _ = try container.lookup("a")
@@ -91,7 +92,7 @@ import UbiquityVFS
             errno { _ = try container.fs.link(row.ino, newParent: 1, newName: Array("b".utf8)) } == .ESTALE)
     }
 
-    /// Who has it open changes what it has open.
+    /// A program with the file open changes the open file.
     @Test func setAttributesOnReplacedOpenFileChangesIt() async throws {
         let ino = try container.create("a", "text")
         let handle = try await container.open(ino)
@@ -102,7 +103,7 @@ import UbiquityVFS
         container.fs.release(handle)
     }
 
-    /// The kernel moves what it has at the old name.
+    /// The kernel moves its own entry of the old name.
     @Test(arguments: [false, true]) func aRenameTakesNoOldFileAlong(isReplaying: Bool) throws {
         let row = try container.cloud.add("a", [1])
         _ = try container.lookup("a")
@@ -111,14 +112,14 @@ import UbiquityVFS
         _ = container.kernel.take()
         try container.rename("a", to: "b")
         #expect(container.kernel.take().contains(.entry(1, "b")))
-        // One that it knows it moves by itself.
+        // A file that the kernel knows is moved by the kernel itself.
         _ = try container.lookup("b")
         try container.rename("b", to: "c")
         #expect(!container.kernel.take().contains(.entry(1, "c")))
     }
 
-    /// What a save puts at a name the kernel knows from the answer: told to forget it, it would show who has the file
-    /// open that it is deleted.
+    /// The kernel knows the saved file from the answer. An invalidation would make it look deleted to programs that
+    /// have it open.
     @Test func aSaveWithABackupIsNotForgotten() async throws {
         let row = try container.cloud.add("doc", Array("text".utf8))
         _ = try container.lookup("doc")
@@ -132,7 +133,7 @@ import UbiquityVFS
         #expect(!news.contains(.entry(1, "doc")) && !news.contains(.entry(1, "doc~")), "\(ino) \(news)")
     }
 
-    /// The kernel keeps the answer to a link whatever it was told meanwhile.
+    /// The kernel caches the answer to a link, whatever news it got meanwhile.
     @Test func theAnswerToALinkIsNotKept() throws {
         let ino = try container.create("a", "text")
         #expect(try container.fs.link(ino, newParent: 1, newName: Array("b".utf8)).isChanging)

@@ -7,7 +7,7 @@ import UbiquityVFS
 
 /// Descriptors that the process needs for open files.
 @Suite struct DescriptorTests {
-    /// Keeps no descriptor, as the kernel keeps none of this process.
+    /// Keeps no descriptor, like a kernel that keeps none of this process.
     private final class NumbersOnly: Passthrough {
         private let next = Lock<Int32>(1)
         let timesTellAll = true
@@ -23,7 +23,7 @@ import UbiquityVFS
         func unregister(_ id: BackingID) {}
     }
 
-    /// Descriptors of this process that lead to the backing file of the inode.
+    /// Descriptors of this process for the backing file of the inode.
     private func descriptors(of ino: UInt64, in container: TestContainer) throws -> Int {
         let content = try #require(try container.index.row(ino: ino)?.content)
         let path = Array(container.contents.path(of: content).utf8)

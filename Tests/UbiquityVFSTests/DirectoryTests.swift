@@ -5,7 +5,7 @@ import UbiquitySystem
 @testable import UbiquityVFS
 
 @Suite struct DirectoryTests {
-    /// Reads a directory in portions, doing something between them.
+    /// Reads a directory in portions, with an action between them.
     private func read(
         _ container: TestContainer, _ ino: UInt64 = TestContainer.root, portion: Int, plus: Bool = false,
         between: (Int) throws -> Void = { _ in }
@@ -42,7 +42,7 @@ import UbiquitySystem
         for number in 0..<200 { try container.create("f\(number)") }
         var removed = Set<String>()
         let names = try read(container, portion: 5) { count in
-            // Removes an entry that was listed and one that may not have been, and makes new ones on both sides.
+            // Removes a listed entry and one that may be unlisted, and makes new ones on both sides.
             for name in ["f\(count % 200)", "f\((count * 7) % 200)"] where removed.insert(name).inserted {
                 try container.unlink(name)
             }
@@ -66,7 +66,7 @@ import UbiquitySystem
             offset = item.offset
             return true
         }
-        // The entry at which the first stopped leaves: its place must not be lost.
+        // The entry at the end of the first portion is removed: its position must not be lost.
         try container.unlink("f19")
         var rest = [String]()
         try container.fs.readDirectory(1, offset: offset, withAttributes: false, room: 32) { item in
@@ -86,14 +86,14 @@ import UbiquitySystem
         }
         #expect(found?.ino == ino)
         #expect(found?.size == 5)
-        // The kernel knows it now, so that it is told of its removal.
+        // The kernel knows it now, so its removal is announced.
         let key = try #require(try container.index.row(ino: ino)?.key)
         _ = container.kernel.take()
         try container.cloud.remove(key)
         #expect(container.kernel.take().contains(.entry(1, "a")))
     }
 
-    /// What the kernel has of a listing it is told to drop, unless it made the change itself.
+    /// The kernel drops its cached listing after a change, unless the change was its own.
     @Test func aListingThatAnotherDeviceChangesIsDropped() throws {
         let container = try TestContainer()
         try container.create("a")
@@ -105,7 +105,7 @@ import UbiquitySystem
         #expect(container.kernel.take().contains(.listing(1)))
     }
 
-    /// A program that lists a part, removes or renames that, and goes on.
+    /// A program that lists a part, removes or renames those entries, and continues.
     @Test func departedEntryKeepsItsPositionInTheListing() throws {
         let container = try TestContainer()
         for number in 10..<60 { try container.create("f\(number)") }
@@ -116,7 +116,7 @@ import UbiquitySystem
             for number in 10..<28 where number % 2 == 1 { try container.rename("f\(number)", to: "a\(number)") }
         }
         #expect(names.dropFirst(2) == (10..<60).map { "f\($0)" }[...])
-        // Renamed back and forth: it is given where it stands.
+        // Renamed back and forth: it is listed at its position.
         try container.rename("a27", to: "z")
         try container.rename("z", to: "f27")
         #expect(try read(container, portion: 1).dropFirst(2) == read(container, portion: 100).dropFirst(2))

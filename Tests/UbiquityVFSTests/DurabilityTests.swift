@@ -21,8 +21,8 @@ import UbiquitySystem
         #expect(try container.index.row(ino: ino)?.generation == row.generation)
     }
 
-    /// The kernel tells of a close when it comes to that. Should the power go then, too little of the new content on the
-    /// disk must be known for too little, so that the old one comes back.
+    /// The kernel reports a close late. If the power fails before, a truncated new content must be recognizable, so
+    /// that the old one is restored.
     @Test func aSaveThatIsRenamedBeforeItsReleaseIsKnownBySize() throws {
         let container = try TestContainer()
         try container.create("document", "old")
@@ -36,7 +36,7 @@ import UbiquitySystem
         #expect(try container.index.row(ino: new.attributes.ino)?.size == 11)
     }
 
-    /// As `sed -i` does it: the kernel may serve the new file, and a mapping of it be there till its release.
+    /// As `sed -i` does: the kernel may serve the new file, and a mapping of it may exist until its release.
     @Test func aSaveThatTheKernelServesIsKnownBySize() throws {
         let kernel = FakePassthrough(), container = try TestContainer(passthrough: kernel)
         try container.create("document", "old")
@@ -49,7 +49,7 @@ import UbiquitySystem
         container.fs.release(new.opened.handle)
     }
 
-    /// Then there is less of it than there was of what took the place, and that must not look like a loss.
+    /// Then it is smaller than the content at the replacement, which must not look like a loss.
     @Test func truncatedReplacementIsNotTakenForLost() async throws {
         let container = try TestContainer()
         try container.create("document", "old")
@@ -62,7 +62,7 @@ import UbiquitySystem
         container.fs.release(handle)
     }
 
-    /// Its bytes may not be on the disk, whatever its size says.
+    /// Its bytes may not be on the disk, whatever its size.
     @Test func aDownloadThatTakesAPlaceIsOnTheDisk() async throws {
         let container = try TestContainer()
         try container.create("document", "old")
@@ -80,7 +80,7 @@ import UbiquitySystem
         #expect(try container.index.read { try $0.replacedContents() }.isEmpty)
     }
 
-    /// The kernel tells of a failure once: another sync of the same content says that all is well.
+    /// The kernel reports a failure once: another sync of the same content succeeds.
     @Test func aSyncThatFailedInTheBackgroundIsKnownToAll() async throws {
         let container = try TestContainer()
         let ino = try container.create("document", "text")
@@ -89,7 +89,7 @@ import UbiquitySystem
         defer { FaultPoints.setHook(nil) }
         #expect(throws: UbiquityError.self) { try container.contents.sync(content) }
         FaultPoints.setHook(nil)
-        // Who writes all of it anew has nothing to do with that.
+        // A program that rewrites the whole content is not affected.
         let opened = try await container.fs.open(ino, flags: [.writeOnly, .truncate], caller: container.caller).value
         try container.write("new", to: opened.handle)
         try container.fs.sync(opened.handle)
@@ -97,7 +97,7 @@ import UbiquitySystem
         #expect(try await container.content(of: ino) == "new")
     }
 
-    /// What failed for a program has failed for the index, too, which must not say of the content that it is there.
+    /// A failure for a program is one for the index too, which must not record the content as durable.
     @Test func aSyncThatFailedForAProgramIsKnownToAll() async throws {
         let container = try TestContainer()
         let ino = try container.create("document", "text")
@@ -108,7 +108,7 @@ import UbiquitySystem
         let handle = try await container.open(ino, .writeOnly)
         #expect(throws: UbiquityError.self) { try container.contents.sync(content) }
         container.fs.release(handle)
-        // Written anew, as nobody writes to it.
+        // Written again, since no program writes to it.
         try container.contents.sync(content)
         let reader = try await container.open(ino)
         try container.fs.sync(reader)
@@ -130,7 +130,7 @@ import UbiquitySystem
         }
         #expect(Errno(describing: CancellationError()) == .EINTR)
         #expect(Errno(describing: Errno.EXDEV) == .EXDEV)
-        // A limit of the daemon's, not of who calls.
+        // A limit of the daemon, not of the caller.
         #expect(UbiquityError(Errno.EMFILE, doing: "open a file").code.errno == .ENFILE)
         #expect(UbiquityError.Code.offline.errno == .ENETUNREACH)
         #expect(UbiquityError.Code.quotaExceeded.errno == .EDQUOT)
@@ -140,7 +140,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let disk = try container.fs.statistics()
         #expect(try disk.totalBytes == FileSystem.fileSystemStatus(container.folder).totalBytes)
-        // The account may have less room than the disk, or more.
+        // The account may have less space than the disk, or more.
         container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 1 << 20, quotaBytes: 3 << 20) }
         let small = try container.fs.statistics()
         #expect(small.availableBytes == 2 << 20)
@@ -151,7 +151,7 @@ import UbiquitySystem
         #expect(try container.fs.statistics().availableBytes <= disk.totalBytes)
     }
 
-    /// The last close could not be noted; the next writer, who changes nothing, does not make that forgotten.
+    /// The last close could not be recorded. The next writer, which changes nothing, must not hide that.
     @Test func nextWriterRecordsFailedNotes() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", Array("text".utf8))
@@ -164,7 +164,7 @@ import UbiquitySystem
         #expect(noted.dirty.contains(.content) && noted.size == 6 && !noted.isWriting)
     }
 
-    /// Of O_SYNC and O_DSYNC no fsync comes that would make the name durable.
+    /// With O_SYNC and O_DSYNC no fsync makes the name durable.
     @Test func synchronousWriterHasADurableFile() async throws {
         let container = try TestContainer()
         func create(_ name: String, _ flags: OpenFlags) throws -> UInt64 {
@@ -181,7 +181,7 @@ import UbiquitySystem
         #expect(!container.index.hasDurableChanges)
         let row = try #require(try container.lookup("a"))
         container.fs.release(try await container.open(row.ino, [.writeOnly, .dataSync]))
-        // Also of a file that is to be empty, and of one written around the kernel's pages.
+        // The same for an emptied file, and for one written without the kernel's pages.
         let emptied = try create("c", [.readWrite, .create])
         #expect(!container.index.hasDurableChanges)
         let again = try await container.open(try #require(try container.lookup("c")).ino, [.writeOnly, .truncate, .dataSync])

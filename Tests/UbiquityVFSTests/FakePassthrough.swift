@@ -2,7 +2,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityVFS
 
-/// A kernel that serves files by itself: a test writes to the backing file as a program would, past the file system.
+/// A kernel that serves files itself: a test writes to the backing file like a program, without the file system.
 final class FakePassthrough: Passthrough {
     private struct State {
         var next: Int32 = 1
@@ -13,7 +13,7 @@ final class FakePassthrough: Passthrough {
     let timesTellAll = true
     var isActive: Bool { true }
 
-    /// Backing files that are registered now, and that ever were.
+    /// The backing files that are registered now, and all that ever were.
     var count: Int { state.withLock { $0.files.count } }
     var registrations: Int { state.withLock { $0.registrations } }
 
@@ -29,7 +29,7 @@ final class FakePassthrough: Passthrough {
 
     func unregister(_ id: BackingID) { state.withLock { _ = $0.files.removeValue(forKey: id) } }
 
-    /// What the kernel opens for a handle.
+    /// Opens the kernel's file for a handle.
     func open(_ opened: OpenedFile, _ flags: FileDescriptor.Flags = .readWrite) throws -> FileDescriptor {
         guard let id = opened.backing, let file = state.withLock({ $0.files[id] }) else { throw Errno.EINVAL }
         return try FileDescriptor.open("/proc/self/fd/\(file.rawValue)", flags)

@@ -4,9 +4,9 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Versions of files, as another device or the past would have left them.
+/// Versions of files, as if made earlier or by another device.
 extension FakeCloud: VersionSource {
-    /// Adds a version: a conflict stands in the index, history only at the cloud.
+    /// Adds a version: a conflict is in the index, history only at the cloud.
     @discardableResult
     func addVersion(
         of key: ItemKey, _ number: UInt64, _ kind: RemoteVersion.Kind, at seconds: Int64, device: String,

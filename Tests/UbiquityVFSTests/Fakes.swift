@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// What the kernel was told, in order.
+/// The notifications to the kernel, in order.
 final class KernelNews: KernelCache {
     enum News: Hashable {
         case entry(UInt64, String)
@@ -19,7 +19,7 @@ final class KernelNews: KernelCache {
 
     private func add(_ news: News) { state.withLock { $0.append(news) } }
 
-    /// What came since the last question.
+    /// The notifications since the last call.
     func take() -> [News] {
         state.withLock { news in
             defer { news = [] }
@@ -28,7 +28,7 @@ final class KernelNews: KernelCache {
     }
 }
 
-/// What was asked of the sync engine.
+/// The requests to the sync engine.
 final class FakeControl: ItemControl {
     private let state = Lock<[String]>([])
     var asked: [String] { state.withLock { $0 } }
@@ -38,15 +38,15 @@ final class FakeControl: ItemControl {
     func evict(_ key: ItemKey) async throws { throw UbiquityError(.notPermitted, "pinned") }
 }
 
-/// Items that another device made, and their downloads: chunks come when the test lets them.
+/// Items of another device, and their downloads: the test controls the arrival of chunks.
 final class FakeCloud: Materializer, TransferStatus {
     private struct State {
         var texts: [ItemKey: [UInt8]] = [:]
         var downloads: [ItemKey: PartialContent] = [:]
-        /// Bytes that may come; all at first.
+        /// The number of bytes that may arrive; unlimited at first.
         var allowed: Int64 = .max
         var waiters: [CheckedContinuation<Void, Never>] = []
-        /// Of allowances, and cancellations.
+        /// Counts allowances and cancellations.
         var round: UInt64 = 0
         var failure: UbiquityError?
         var interests = 0
@@ -59,7 +59,7 @@ final class FakeCloud: Materializer, TransferStatus {
         var requests = 0
     }
     private let state = Lock(State())
-    /// What the account holds and may hold.
+    /// The used and the available space of the account.
     let account = Lock<AccountSpace?>(nil)
     var space: AccountSpace? { account.withLock { $0 } }
     var identityToken: String? { "someone" }
@@ -67,7 +67,7 @@ final class FakeCloud: Materializer, TransferStatus {
     let contents: ContentStore
     let versions = Lock<[VersionID: (item: ItemID, version: RemoteVersion, text: [UInt8])]>([:])
     let trees = Lock<[VersionID: PackageTree]>([:])
-    /// Small chunks make ranges that are easy to reason about.
+    /// Small chunks give simple ranges.
     static let chunk = 1000
 
     init(index: ItemIndex, contents: ContentStore) {
@@ -82,7 +82,7 @@ final class FakeCloud: Materializer, TransferStatus {
 
     func fail(_ error: UbiquityError?) { state.withLock { $0.failure = error } }
 
-    /// Lets that many bytes of every download come, from its beginning.
+    /// Lets that many bytes of every download arrive, from its beginning.
     func allow(_ bytes: Int64) {
         let waiters = state.withLock { state in
             state.allowed = bytes
@@ -93,7 +93,7 @@ final class FakeCloud: Materializer, TransferStatus {
         for waiter in waiters { waiter.resume() }
     }
 
-    // MARK: What another device did
+    // MARK: Remote changes
 
     @discardableResult
     func add(_ name: String, _ text: [UInt8], kind: ItemKind = .file, in parent: ItemKey = .root) throws -> ItemRow {
@@ -148,7 +148,7 @@ final class FakeCloud: Materializer, TransferStatus {
         }
     }
 
-    /// A newer content, downloaded: another inode and another backing file in the item's place.
+    /// A newer content, downloaded: another inode and another backing file for the item.
     func replace(_ key: ItemKey, _ text: [UInt8]) throws {
         let content = ContentID(try index.newContentNumber())
         try contents.create(content).write(text, at: 0)
@@ -167,15 +167,15 @@ final class FakeCloud: Materializer, TransferStatus {
 
     // MARK: Materializer
 
-    /// Whether what is filled is complete by itself; else only when it is asked for.
+    /// Whether a filled content becomes complete by itself; otherwise only on request.
     func finishesItself(_ does: Bool) { state.withLock { $0.finishesItself = does } }
 
-    /// Whether a download is over with its last byte, as one that fails then.
+    /// Whether a download ends with its last byte, like one that fails then.
     func endsDownloads(_ does: Bool) { state.withLock { $0.endsDownloads = does } }
 
-    /// Whether nothing comes of what is asked for then.
+    /// Whether such requests have no effect.
     func ignoresEnds(_ does: Bool) { state.withLock { $0.ignoresEnds = does } }
-    /// How often nothing came of it.
+    /// The number of requests without effect.
     var ignoredEnds: Int { state.withLock { $0.ignoredEnds } }
 
     func finishIfComplete(_ key: ItemKey) throws {
@@ -235,7 +235,7 @@ final class FakeCloud: Materializer, TransferStatus {
         state.withLock { state in state.downloads.first { $0.value === content }?.key }
     }
 
-    /// Whoever looked before an allowance does not wait for the next.
+    /// A waiter that checked before an allowance does not wait for the next one.
     private func wait(since round: UInt64) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

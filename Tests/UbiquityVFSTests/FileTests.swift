@@ -6,7 +6,7 @@ import UbiquitySystem
 @testable import UbiquityVFS
 
 @Suite struct FileTests {
-    /// What is here takes what its backing file takes, which may be more or less than its size says.
+    /// A local file uses the blocks of its backing file, which may be more or less than its size.
     @Test func blocksAreThoseOfTheContent() async throws {
         let container = try TestContainer()
         let (full, sparse) = (try container.create("reserved", "text"), try container.create("sparse"))
@@ -31,7 +31,7 @@ import UbiquitySystem
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    /// Who asks may have read the item just before what was written was noted, and looked at the file just after.
+    /// The caller may read the item just before a record of written data, and the file just after it.
     @Test func statSeesRecordMadeBetweenTheLooks() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
@@ -46,7 +46,7 @@ import UbiquitySystem
             #expect(try container.fs.attributes(of: before) == container.fs.attributes(of: ino))
             #expect(try container.fs.attributes(of: before).changedAt == after.changedAt)
         }
-        // The handle of a reader keeps the file open.
+        // A reader's handle keeps the file open.
         let reader = try await container.open(ino)
         try container.write("the last", to: handle)
         let before = try #require(try container.index.row(ino: ino))
@@ -95,7 +95,7 @@ import UbiquitySystem
         #expect(try container.fs.attributes(of: ino).modifiedAt == after.modifiedAt)
     }
 
-    /// What was read of the index before the last close, and is answered with after it, has the size of then.
+    /// An answer after the last close, from a row read before it, has the size of that time.
     @Test func attributesAskedForDuringTheLastCloseAreOfWhatWasWritten() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "")
@@ -158,7 +158,7 @@ import UbiquitySystem
         #expect(try container.index.row(ino: ino)?.size == 3)
     }
 
-    /// Also opened for reading only, as on other file systems.
+    /// Also of a file opened for reading only, as on other file systems.
     @Test(arguments: [false, true]) func truncatingNeedsNoWriter(isOpen: Bool) async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "something")
@@ -192,7 +192,7 @@ import UbiquitySystem
         #expect(try container.contents.all().isEmpty)
     }
 
-    /// By /proc/self/fd, which leads to the inode. Attributes, too, last as long as the file.
+    /// Through /proc/self/fd, which leads to the inode. Attributes too exist as long as the file.
     @Test func anUnlinkedFileCanBeOpenedAgain() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
@@ -284,14 +284,14 @@ import UbiquitySystem
         #expect(try container.fs.attributes(of: ino).size == 4)
         try container.fs.allocate(handle, mode: 0, offset: 0, length: 104, caller: caller)
         #expect(try container.fs.attributes(of: ino).size == 104)
-        // FALLOC_FL_KEEP_SIZE: the content stays as long as it was.
+        // FALLOC_FL_KEEP_SIZE: the content keeps its length.
         try container.fs.allocate(handle, mode: 1, offset: 0, length: 65_536, caller: caller)
-        // A file that never goes to the account.
+        // A file that is never uploaded.
         try container.fs.allocate(other, mode: 0, offset: 0, length: 5000, caller: caller)
         for handle in [handle, other] { container.fs.release(handle) }
     }
 
-    /// What is open all day is not what was used longest ago when it is closed.
+    /// A file that is open all day is not the least recently used one at its close.
     @Test(arguments: [OpenFlags(), .writeOnly, [.writeOnly, .truncate]])
     func theLastUseIsTheClose(flags: OpenFlags) async throws {
         let container = try TestContainer()
@@ -306,8 +306,8 @@ import UbiquitySystem
         #expect(try used() > opened)
     }
 
-    /// The kernel holds the target's lock till it is answered, and then whoever takes that away waits with the folder's:
-    /// what is not here it copies by itself, with no lock while it waits.
+    /// The kernel holds the target's lock until the answer, and a removal of the target then waits with the folder's
+    /// lock. So the kernel itself copies missing content, and waits without a lock.
     @Test func copyRangeFromPlaceholderIsLeftToTheKernel() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", [UInt8](repeating: 7, count: 4000))
@@ -361,7 +361,7 @@ import UbiquitySystem
         container.fs.release(three.handle)
     }
 
-    /// Its number of names is other.
+    /// Its link count has changed.
     @Test func theLastNameGoesWithATimeOfChange() async throws {
         let container = try TestContainer()
         try container.create("new", "text")
@@ -376,7 +376,7 @@ import UbiquitySystem
         }
     }
 
-    /// The file is there: a program must not take it for deleted.
+    /// The file exists: a program must not take it for deleted.
     @Test(arguments: [[], OpenFlags.readWrite])
     func aContentThatIsGoneIsAnErrorOfTheDisk(flags: OpenFlags) async throws {
         let container = try TestContainer()

@@ -3,10 +3,10 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityVFS
 
-/// The status attributes of a folder: those of its whole tree.
+/// The status attributes of a folder, which cover its whole tree.
 @Suite struct FolderAttributeTests {
     private let container: TestContainer
-    /// One in the other, the top folder first.
+    /// Nested folders, the top folder first.
     private let folders: [UInt64]
     private let deepest: ItemRow
 
@@ -30,7 +30,7 @@ import UbiquityVFS
         }
     }
 
-    /// Takes an item for sent.
+    /// Marks an item as sent.
     private func confirm(_ ino: UInt64) throws {
         let row = try #require(try container.index.row(ino: ino))
         try container.cloud.change(row.key, .attributes) { row in
@@ -42,7 +42,7 @@ import UbiquityVFS
     @Test func fileNotUploadedThreeLevelsDownMakesFoldersNotUploaded() throws {
         try expect(["is-uploaded": "1", "percent-uploaded": "100"])
         let ino = try container.create("f", in: deepest.ino, "text")
-        // Its folder has other times now.
+        // Its folder's times have changed.
         try expect(["is-uploaded": "0", "percent-uploaded": "0", "downloading-status": "current"])
         for folder in folders { try confirm(folder) }
         try expect(["is-uploaded": "0", "percent-uploaded": "0"])

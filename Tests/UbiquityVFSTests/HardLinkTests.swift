@@ -71,7 +71,7 @@ struct HardLinkTests {
         #expect(try container.names() == ["x", "y"])
         #expect(try container.lookup("x")?.ino == file)
         #expect(try container.lookup("y")?.ino == file)
-        // Two names of one file: nothing happens.
+        // Two names of one file: a rename does nothing.
         try container.rename("x", to: "y")
         #expect(try container.names() == ["x", "y"])
         try check(container)
@@ -151,7 +151,7 @@ struct HardLinkTests {
         try check(container)
     }
 
-    /// A linked backup would take the document's identity along; a program that cannot link it renames or copies.
+    /// A linked backup would keep the document's identity. A program that cannot link renames or copies instead.
     @Test func aSyncedFileGetsNoIgnoredName() throws {
         let container = try TestContainer()
         let file = try container.create("doc", "text")

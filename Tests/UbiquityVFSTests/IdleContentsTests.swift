@@ -22,7 +22,7 @@ import UbiquityVFS
         let first = try await openAndClose(ino)
         #expect(first != nil)
         #expect(try await openAndClose(ino) == first)
-        // A writer takes the same registration, and leaves it to the next reader.
+        // A writer uses the same registration, and leaves it to the next reader.
         #expect(try await openAndClose(ino, .writeOnly) == first)
         #expect(try await openAndClose(ino) == first)
         #expect(kernel.registrations == 1)
@@ -81,7 +81,7 @@ import UbiquityVFS
     @Test func theOldestMakeRoom() throws {
         let idle = IdleContents(capacity: IdleContents.capacity), now = Timestamp(nanoseconds: 1)
         var gone = [IdleContents.Content]()
-        // One file is enough to see it: the table does not look at it.
+        // One file suffices: the table does not read it.
         let file = try content(0).file
         for number in 0..<UInt64(IdleContents.capacity + 10) {
             let next = IdleContents.Content(file: file, id: ContentID(Int64(number)), backing: nil)

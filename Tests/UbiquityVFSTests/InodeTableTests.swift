@@ -2,7 +2,7 @@ import Testing
 @testable import UbiquityVFS
 
 @Suite struct InodeTableTests {
-    /// What stands there is kept, of it all that is known.
+    /// The table keeps the remaining inode with all its data.
     @Test func forgottenInodesReleaseMemory() {
         let table = InodeTable()
         for ino in 2...UInt64(200_000) { table.addLookup(ino) }

@@ -1,7 +1,7 @@
 import Testing
 @testable import UbiquityVFS
 
-/// Which script a command line runs.
+/// Finds the script in a command line.
 struct InterpreterTests {
     @Test(arguments: [
         "python3 bin/duplicity F", "python3 -su bin/duplicity", "python3 -E -s bin/duplicity F",

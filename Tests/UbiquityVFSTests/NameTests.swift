@@ -52,7 +52,7 @@ import UbiquityVFS
         #expect(errno { try container.fs.removeDirectory(parent: 1, name: Array("d".utf8)) } == .ENOTEMPTY)
         #expect(errno { try container.fs.removeDirectory(parent: directory, name: Array("f".utf8)) } == .ENOTDIR)
         #expect(errno { try container.unlink("none") } == .ENOENT)
-        // The kernel looks it up anew, and asks whether it may be opened.
+        // The kernel looks the name up again, and asks for permission to open.
         #expect(errno { _ = try container.create("f", in: directory) } == .ESTALE)
         #expect(errno { _ = try container.makeDirectory("f", in: directory) } == .EEXIST)
         #expect(errno { _ = try container.lookup("x", in: 99_999_999) } == .ESTALE)

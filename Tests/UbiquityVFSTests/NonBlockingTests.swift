@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// O_NONBLOCK and O_NOATIME on regular files whose content is not here.
+/// O_NONBLOCK and O_NOATIME on regular files without local content.
 @Suite struct NonBlockingTests {
     private let text = Array(String(repeating: "abcde", count: 1000).utf8)
 
@@ -44,14 +44,14 @@ import UbiquityVFS
 
     private static let noAccessTime = OpenFlags(rawValue: 0o1000000)
 
-    /// File managers look at the first bytes of a file they cannot type by its name, and open it so.
+    /// File managers open a file like this to read its first bytes, if its name does not give its type.
     @Test func noAccessTimeOpenOfPlaceholderIsRefused() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         #expect(errno { _ = try open(container, row.ino, Self.noAccessTime) } == .EDEADLK)
         #expect(errno { _ = try open(container, row.ino, [Self.noAccessTime, .nonBlocking]) } == .EDEADLK)
         #expect(container.cloud.begins == 0)
-        // An empty file, a write and a file that is here need no download, or are meant.
+        // An empty file, a write and a local file need no download, or want it.
         let empty = try container.cloud.add("e", [])
         let writer = try await container.fs.open(
             row.ino, flags: [Self.noAccessTime, .readWrite], caller: container.caller

@@ -5,7 +5,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// What holds while the kernel serves files past the file system.
+/// Rules for files that the kernel serves without the file system.
 @Suite struct PassthroughTests {
     let kernel = FakePassthrough()
     let container: TestContainer
@@ -68,7 +68,7 @@ import UbiquityVFS
             let ino = try container.create(name, "before")
             let opened = try await open(ino, flags)
             try kernel.open(opened).write(Array("behind".utf8), at: 0)
-            // Longer than a close takes that comes at once.
+            // Longer than an immediate close takes.
             try await Task.sleep(for: .milliseconds(50))
             container.fs.release(opened.handle)
             #expect(try await eventually { try row(ino).isWriting == false })
@@ -77,7 +77,7 @@ import UbiquityVFS
         }
     }
 
-    /// What is stored through a mapping of it shows in its times.
+    /// Its times show stores through a mapping.
     @Test func theAttributesOfAFileWithoutANameAreNotKept() throws {
         let made = try container.fs.createUnnamed(
             parent: 1, mode: 0o600, flags: [.readWrite], caller: container.caller)
@@ -112,14 +112,14 @@ import UbiquityVFS
         let generation = try row(ino).generation
         let file = try kernel.open(opened)
         try file.write([1, 2, 3], at: 0)
-        // It has just changed, so it may be changing still.
+        // It has just changed, so it may still be changing.
         container.fs.settle()
         #expect(try row(ino).generation == generation)
         container.fs.settle()
         #expect(try row(ino).generation == generation + 1 && row(ino).isWriting)
         container.fs.settle()
         #expect(try row(ino).generation == generation + 1)
-        // One that never rests is not put off for ever; a new one is until its close.
+        // The record of a constantly written file is not delayed for ever; that of a new file waits for its close.
         func goOn() throws {
             for number in 0..<20 {
                 try file.write([UInt8(number)], at: 0)
@@ -134,7 +134,7 @@ import UbiquityVFS
         container.fs.release(opened.handle)
     }
 
-    /// A program's lock file is held for as long as it runs; what a command writes into it may come in a while.
+    /// A program keeps its lock file open while it runs. A command may write into its output file after a while.
     @Test func openEmptyFileIsRecordedAfterSomeLooks() async throws {
         let made = try container.fs.create(
             parent: 1, name: Array("lock".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
@@ -150,9 +150,9 @@ import UbiquityVFS
         let after = try looks(2)
         #expect(zip(before, after).allSatisfy { $0 < $1 })
         #expect(try row(emptied).isWriting && row(new).isWriting)
-        // Once is enough.
+        // One record is enough.
         #expect(try looks(30) == after)
-        // What is written then is looked at as ever.
+        // Later writes are checked as before.
         try kernel.open(opened).write([1, 2, 3], at: 0)
         #expect(try looks(1) == after)
         #expect(try looks(1) == [after[0], after[1] + 1])
@@ -162,7 +162,7 @@ import UbiquityVFS
     @Test func aMappingThatOutlivesTheHandleIsWatched() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
-        // A mapping is to the kernel one more that has the backing file open for writing.
+        // For the kernel a mapping is one more writer of the backing file.
         var mapping: FileDescriptor? = try kernel.open(opened)
         container.fs.release(opened.handle)
         let key = try row(ino).key
@@ -177,7 +177,7 @@ import UbiquityVFS
         #expect(try await eventually { try !container.fs.isOpen(key) })
     }
 
-    /// Anybody may sync it, also who does not write.
+    /// Any program may sync the file, also one that does not write.
     @Test func aSyncByAReaderDoesNotEndTheWatch() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
@@ -195,7 +195,7 @@ import UbiquityVFS
         #expect(try row(ino).generation > generation)
     }
 
-    /// A write that goes on while the file is noted has set the times before, and does not set them again.
+    /// A write that runs during the record has set the times before, and does not set them again.
     @Test func closeAfterRecordBesideWriterRecordsAgain() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
@@ -204,7 +204,7 @@ import UbiquityVFS
         let generation = try row(ino).generation
         container.fs.release(opened.handle)
         #expect(try row(ino).generation > generation && row(ino).isWriting == false)
-        // Who has not written has no part in that.
+        // A handle without writes does not count.
         let idle = try await open(ino, .readWrite), after = try row(ino).generation
         try container.fs.sync(idle.handle)
         container.fs.release(idle.handle)
@@ -229,7 +229,7 @@ import UbiquityVFS
         try mapping?.write(Array("late".utf8), at: 0)
         mapping = nil
         try await endOfWriting(to: ino)
-        // A reader does not hold the end of writing up.
+        // A reader does not delay the end of writing.
         #expect(try row(ino).dirty.contains(.content))
         container.fs.release(reader.handle)
         #expect(container.fs.violation(whileIdle: true) == nil)
@@ -302,7 +302,7 @@ import UbiquityVFS
         #expect(try row(ino).mode == 0o4755)
     }
 
-    /// Before who writes may not keep them, the kernel says so; and so it does of a change of the owner to nobody else.
+    /// The kernel reports a write by a user who may not keep the bits. It also reports a chown to the same owner.
     @Test(arguments: [false, true]) func theKernelTellsWhenRightsGo(isUnlinked: Bool) async throws {
         let ino = try container.create("a", "x")
         let passed = try await open(ino, .writeOnly)
@@ -320,7 +320,7 @@ import UbiquityVFS
         }
         container.fs.release(passed.handle)
         guard !isUnlinked else { return }
-        // Whose file it is not, and who does not write.
+        // A user who does not own the file, and does not write.
         _ = try await container.set(ino, AttributeChanges(mode: 0o4755))
         let stranger = Caller(uid: 2000, gid: 2000, pid: 0)
         #expect(throws: Errno.EPERM) {
@@ -361,9 +361,9 @@ import UbiquityVFS
         #expect(kernel.registrations == 1)
     }
 
-    // MARK: Read and looked at again and again
+    // MARK: Repeated reads
 
-    /// Opens it for reading, as a program that looks at the file first.
+    /// Opens it for reading, like a program that stats the file first.
     private func look(_ ino: UInt64) async throws -> OpenedFile {
         let opened = try await open(ino)
         _ = try container.fs.attributes(of: ino, handle: opened.handle)
@@ -377,14 +377,14 @@ import UbiquityVFS
         let first = try await look(ino), next = try await look(ino)
         #expect(first.backing == nil && !first.keepsCache)
         #expect(next.backing == nil && next.keepsCache)
-        // Nothing is left of it in the kernel.
+        // The kernel keeps nothing of it.
         #expect(kernel.count == 0)
-        // What another reader has open still stays so for a writer.
+        // A file that another reader has open stays shared for a writer.
         let reader = try await open(ino), writer = try await open(ino, .readWrite)
         #expect(reader.backing == nil && writer.backing == nil)
         try container.write("more", to: writer.handle)
         for opened in [reader, writer] { container.fs.release(opened.handle) }
-        // It has been written to: who reads it now may be the only one.
+        // It has been written to: its next reader may be the only one.
         let later = try await look(ino)
         #expect(later.backing != nil && !later.keepsCache)
         #expect(try await container.content(of: ino) == "more")
@@ -402,8 +402,8 @@ import UbiquityVFS
         #expect(read.backing == nil && !read.keepsCache)
     }
 
-    /// Of what is found damaged the kernel may have the damaged bytes, and of what a start or the doctor puts in its
-    /// place without a word those of before.
+    /// The kernel may cache the bytes of a damaged content. It may also cache earlier bytes of a content that a start
+    /// or the doctor replaces without a notification.
     @Test func pagesOfADamagedOrAnotherContentAreNotKept() async throws {
         for isDamaged in [true, false] {
             let ino = try container.create("a\(isDamaged)", "text")
@@ -434,7 +434,7 @@ import UbiquityVFS
         for _ in 0..<5 { #expect(try await look(large).backing != nil) }
         let small = try container.create("small", "text")
         for _ in 0..<3 { _ = try await look(small) }
-        // Opened only to be written to, it is another's no longer.
+        // An open for writing alone ends the sharing.
         let writer = try await open(small, .readWrite)
         #expect(writer.backing != nil)
         for _ in 0..<3 { #expect(try await look(small).backing == writer.backing) }

@@ -8,7 +8,7 @@ import UbiquitySystem
 
 @testable import UbiquityVFS
 
-/// One folder, and programs that nobody started.
+/// One folder, and programs without a parent.
 private struct NoSurroundings: Surroundings {
     func ancestry(of folder: ItemKey) -> Ancestry { Ancestry(folders: [folder]) }
     func entry(of item: ItemKey) -> ClaimTarget.Entry? { nil }
@@ -39,7 +39,7 @@ private struct NoSurroundings: Surroundings {
         let row = try container.cloud.add("a", text)
         let handle = try await container.open(row.ino)
         #expect(try await container.read(handle, at: 0, 1000) == String(decoding: text[..<1000], as: UTF8.self))
-        // What is here now is answered at once; what is not waits.
+        // Present bytes are answered at once; missing ones wait.
         guard case .now = try container.fs.read(handle, offset: 0, length: 500) else {
             Issue.record("bytes that are here were waited for")
             return
@@ -57,7 +57,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.interests == 0)
     }
 
-    /// The kernel knows the size that goes with the inode: through it another content would be cut off there.
+    /// The kernel has a size for the inode, and would truncate another content to it.
     @Test func anOpenThatMeetsAnotherContentIsToBeTriedAnew() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
@@ -71,8 +71,8 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.read(handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
     }
 
-    /// The kernel tries an open only once more after ESTALE. Another change would make that second open fail too if it
-    /// had to wait for its content.
+    /// The kernel retries an open only once after ESTALE. Another change would make the second open fail too if it had
+    /// to wait for its content.
     @Test(arguments: [[], .readWrite] as [OpenFlags])
     func openOfAReplacedPlaceholderBringsTheNewContentFirst(_ flags: OpenFlags) async throws {
         let container = try TestContainer(smallContent: Int64(text.count))
@@ -84,7 +84,7 @@ private struct NoSurroundings: Surroundings {
         try container.cloud.change(row.key, .replaced) { $0.ino += 1000 }
         let failing = Task { await errno { _ = try await opening() } }
         #expect(try await eventually { container.cloud.waits > 0 })
-        // While that comes, the content changes again.
+        // During the download the content changes again.
         try container.cloud.change(row.key, .replaced) { $0.ino += 1000 }
         container.cloud.allow(.max)
         #expect(await failing.value == .ESTALE)
@@ -97,7 +97,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
     }
 
-    /// The kernel looks the name up anew, and finds nothing.
+    /// The kernel looks the name up again, and finds nothing.
     @Test(arguments: [[], .readWrite] as [OpenFlags]) func anOpenThatFindsTheItemGoneIsToBeTriedAnew(_ flags: OpenFlags) async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
@@ -111,7 +111,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try container.lookup("a") == nil)
         #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
         #expect(container.fs.violation(whileIdle: true) == nil)
-        // Those who watch are told as of any other deletion.
+        // Watchers get the same event as for any other deletion.
         #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
     }
 
@@ -130,7 +130,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    /// What has come of it till now would come once more.
+    /// The downloaded part would have to be downloaded again.
     @Test(arguments: [false, true]) func awaitedContentIsNotEvicted(truncates: Bool) async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
@@ -228,7 +228,8 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.interests == 0)
     }
 
-    /// What brought the last chunk may have failed after it, and its download be over: all of it is here.
+    /// The task that downloaded the last chunk may have failed after it, and its download may be over: the whole
+    /// content is here.
     @Test(arguments: [false, true]) func writingDoesNotWaitForWhoBroughtTheLastOfIt(isOver: Bool) async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
@@ -239,7 +240,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
     }
 
-    /// The open goes on when somebody has opened it for writing, or fails.
+    /// The open continues when a program has opened the file for writing, or fails.
     private func opened(
         _ container: TestContainer, _ ino: UInt64, meanwhile body: () async throws -> Void = {}
     ) async throws -> UInt64 {
@@ -254,7 +255,7 @@ private struct NoSurroundings: Surroundings {
         return try #require(handle.withLock { $0 })
     }
 
-    /// As on a disk that has no room for the rest.
+    /// As on a disk without space for the remaining content.
     @Test func waitRestartsWhenItsDownloadIsGivenUp() async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
@@ -262,7 +263,7 @@ private struct NoSurroundings: Surroundings {
         container.cloud.endsDownloads(true)
         let row = try container.cloud.add("a", text)
         let handle = try await opened(container, row.ino) {
-            // What waited for the inode before has ended by then.
+            // By then the former waits for the inode have ended.
             #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.fs.completions.isAwaited(row.ino) })
             container.cloud.ignoresEnds(false)
             try container.cloud.change(row.key, .attributes) { row in
@@ -274,7 +275,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.begins == 2)
     }
 
-    /// A person's program has read it to its end; that the index does not say so yet is nobody's concern.
+    /// A user's program has read it to its end. The index does not record that yet, which must not matter.
     @Test func backgroundReaderOpensJustCompletedContent() async throws {
         let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
         let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
@@ -291,7 +292,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.read(here.handle, at: 0, 3) == "abc")
         container.fs.release(here.handle)
         container.fs.release(reader)
-        // truncate(2) by its name as well.
+        // Also truncate(2) by its name.
         let content = try await container.cloud.begin(other.key)
         try await container.cloud.fill(content, 0..<content.size)
         let cut = try container.fs.setAttributes(of: other.ino, AttributeChanges(size: 3), caller: scanner)
@@ -300,7 +301,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.content(of: other.ino) == "abc")
     }
 
-    /// There is nothing to bring: a backup reads it to its end, and who does not wait need not ask twice.
+    /// There is nothing to download: a backup reads it to its end, and a non-blocking reader needs one attempt only.
     @Test func backgroundReaderOpensEmptyPlaceholder() async throws {
         let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
         let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
@@ -314,7 +315,7 @@ private struct NoSurroundings: Surroundings {
         }
     }
 
-    /// An app that has the document claimed, or would have to save it first, holds up a person's program and no scanner.
+    /// An app with a claim on the document, or one that must save it first, delays a user's program but no scanner.
     @Test func refusedOpenWaitsForNoClaim() async throws {
         let coordination = Coordination(
             isStrict: false, surroundings: NoSurroundings(), timekeeper: SystemTimekeeper())
@@ -337,7 +338,7 @@ private struct NoSurroundings: Surroundings {
             return
         }
         coordination.end(claim)
-        // Nothing is claimed: what has just come the scanner gets as well, and it has the file claimed meanwhile.
+        // Nothing is claimed: the scanner gets a content that has just arrived, and then has a claim on the file.
         let content = try await container.cloud.begin(row.key)
         try await container.cloud.fill(content, 0..<content.size)
         guard case .now(let here) = try container.fs.open(row.ino, flags: [], caller: scanner) else { throw Errno.EIO }
@@ -346,7 +347,7 @@ private struct NoSurroundings: Surroundings {
         container.cloud.release(content)
     }
 
-    /// A version that has just come is not the one that the item shows by now.
+    /// A newly downloaded version is not the one that the item shows by now.
     @Test func writingDoesNotWaitForAVersionThatIsShownNoMore() async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
@@ -394,13 +395,13 @@ private struct NoSurroundings: Surroundings {
             else { throw Errno.EIO }
             return opened.handle
         }
-        // Who writes nothing gets nothing, and is no writer.
+        // A handle without writes waits for nothing, and is no writer.
         let idle = try open()
         #expect(container.fs.writtenInodes == [])
         #expect(container.fs.violation(whileIdle: true) == nil)
         container.fs.release(idle)
         #expect(container.cloud.begins == 0)
-        // A write waits for the content, and says why it does not come.
+        // A write waits for the content, and reports why it is not downloaded.
         container.cloud.fail(UbiquityError(.offline, "for a reason"))
         let handle = try open()
         func write() async throws {
@@ -419,7 +420,7 @@ private struct NoSurroundings: Surroundings {
         container.fs.release(handle)
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
         #expect(container.fs.violation(whileIdle: true) == nil)
-        // Given up before it came.
+        // Cancelled before the content arrived.
         container.cloud.allow(0)
         let other = try container.cloud.add("b", text)
         guard case .now(let opened) = try container.fs.open(other.ino, flags: flags, caller: container.caller)
@@ -465,7 +466,7 @@ private struct NoSurroundings: Surroundings {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         let touched = try await container.set(row.ino, AttributeChanges(mode: 0o600, modifiedAt: .now))
-        // The present time is one.
+        // The present time is used for both.
         #expect(touched.modifiedAt == touched.changedAt)
         _ = try await container.fs.setXattr(
             of: row.ino, name: Array("user.x".utf8), value: [1], flags: 0, caller: container.caller

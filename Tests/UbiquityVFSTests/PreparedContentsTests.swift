@@ -5,10 +5,10 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Backing files that are made before they are asked for.
+/// Backing files that are created in advance.
 struct PreparedContentsTests {
-    /// Makes files until some are made in advance.
-    /// - Returns: how many it took.
+    /// Creates files until some backing files are prepared.
+    /// - Returns: the number of created files.
     private func makeUntilPrepared(_ container: TestContainer) throws -> Int {
         for count in 1...10_000 {
             try container.create("f\(count)")
@@ -57,7 +57,7 @@ struct PreparedContentsTests {
         #expect(try container.contents.all().count == made + 5, "none are made any more")
     }
 
-    /// Two threads that make files, and a third that makes the contents.
+    /// Two threads that create files, and a third that prepares the contents.
     @Test func eachFileHasAContentOfItsOwn() async throws {
         let container = try TestContainer(
             passthrough: FakePassthrough(), preparation: BlockingPool(name: "new-files", threads: 1))
@@ -76,7 +76,7 @@ struct PreparedContentsTests {
         container.fs.endPreparation()
     }
 
-    /// A write takes the file's rights away, which the kernel would not see to.
+    /// A write clears the file's privileges, which the kernel would not do here.
     @Test func aFileWithPrivilegesIsNotServedByTheKernel() throws {
         let passthrough = FakePassthrough()
         let container = try TestContainer(passthrough: passthrough, preparation: .inline)

@@ -5,9 +5,9 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Random operations against the simplest model there is: paths and texts.
+/// Random operations against the simplest possible model: paths and texts.
 @Suite struct RandomOperationTests {
-    /// A small generator with a seed, so that a failure can be had again.
+    /// A small generator with a seed, so that a failure can be repeated.
     struct Dice: RandomNumberGenerator {
         var state: UInt64
         mutating func next() -> UInt64 {
@@ -16,7 +16,7 @@ import UbiquityVFS
         }
     }
 
-    /// What the tree should be: a folder's path (ends in "/") or a file's, and its text.
+    /// The expected tree: a folder's path (ends in "/") or a file's, and its text.
     struct Model {
         var files: [String: String] = [:]
         var folders: Set<String> = ["/"]
@@ -149,7 +149,7 @@ import UbiquityVFS
             }
         }
 
-        /// The whole tree, compared.
+        /// Compares the whole tree.
         func check() async throws {
             for folder in model.folders {
                 let expected = (Array(model.files.keys) + model.folders.map { String($0.dropLast()) }).filter {
@@ -164,7 +164,7 @@ import UbiquityVFS
             }
             #expect(container.fs.violation(whileIdle: true) == nil)
             #expect(container.fs.openHandleCount == 0)
-            // No backing file without an item, none missing.
+            // No backing file without an item, and none missing.
             try container.contents.removeRetired {}
             #expect(try container.contents.all().sorted() == container.index.read { try $0.contentsInUse() }.ids)
         }

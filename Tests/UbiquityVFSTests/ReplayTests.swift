@@ -5,7 +5,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// Remote changes on their way through the mount: here the test is the process that makes the calls, and the kernel.
+/// Replays of remote changes through the mount. The test plays the process that makes the calls, and the kernel.
 @Suite struct ReplayTests {
     private static let process: Int32 = 4711
     private let me = Caller(uid: 1000, gid: 1000, pid: process)
@@ -25,13 +25,13 @@ import UbiquityVFS
         let row = try container.cloud.add("a", [1, 2])
         let call = try #require(container.fs.nextReplay())
         #expect(call.kind == .makeFile && call.place.folder.isEmpty && call.place.name == name("a"))
-        // Nobody else is shown anything but what there is.
+        // Other programs see only existing items.
         #expect(try container.lookup("a")?.ino == row.ino)
         #expect(container.fs.isReplay(me) && !container.fs.isReplay(container.caller))
         #expect(try container.fs.replayLookup(parent: 1, name: name("a")) == nil)
         let made = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file)
         #expect(made.ino == row.ino && made.size == 2)
-        // What it is told before it has the inode it does not hear.
+        // The kernel ignores news before it has the inode.
         #expect(made.isChanging)
         container.fs.finishReplay(true)
         #expect(container.kernel.take().isEmpty)
@@ -39,7 +39,7 @@ import UbiquityVFS
         #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file) } == .ECANCELED)
     }
 
-    /// Who watches a tree watches a folder as soon as it is told of it, and hears of what is made in it next.
+    /// A watcher of a tree watches a new folder after its event, and then gets events of its entries.
     @Test func itemsOfNewFolderAreReplayedAfterIt() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
@@ -59,7 +59,7 @@ import UbiquityVFS
         #expect(places == ["/d", "d/a", "d/e", "d/e/b"])
     }
 
-    /// A tree of thousands is for who lists it.
+    /// The events of a tree of thousands are useless: programs list it.
     @Test func largeNewTreeReplaysOnlyTheFirstItems() throws {
         let container = try replaying()
         let limit = Replays.maximumInNewFolders
@@ -74,7 +74,7 @@ import UbiquityVFS
         #expect(count == limit + 1)
     }
 
-    /// Who reads the index sees a commit a moment before its changes are added.
+    /// A reader of the index sees a commit a moment before its changes are queued.
     @Test func replayMarkIncludesTheLastCommit() throws {
         let container = try replaying()
         let isAsked = DispatchSemaphore(value: 0), isAnswered = DispatchSemaphore(value: 0)
@@ -82,7 +82,7 @@ import UbiquityVFS
         FaultPoints.setHook { name in
             guard name == "index.committed" else { return nil }
             isAsked.signal()
-            // Who waits as he should has no answer before this commit is over.
+            // A correct wait gets no answer before this commit is over.
             _ = isAnswered.wait(timeout: .now() + .milliseconds(300))
             return nil
         }
@@ -123,7 +123,7 @@ import UbiquityVFS
         #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
         try container.cloud.add("b", [])
         _ = try #require(container.fs.nextReplay())
-        // It says that all went well, and nobody was asked.
+        // The replay reports success though the kernel sent no request.
         container.fs.finishReplay(true)
         #expect(container.kernel.take() == [.listing(1)])
     }
@@ -149,7 +149,7 @@ import UbiquityVFS
         try container.cloud.remove(row.key)
         let call = try #require(container.fs.nextReplay())
         #expect(call.kind == .removeFile)
-        // Only when it is sure what the kernel has there.
+        // Only if the kernel's entry is known for sure.
         #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ESTALE)
         let shown = try container.fs.replayLookup(parent: 1, name: name("a"))
         #expect(shown?.ino == row.ino && shown?.links == 1 && shown?.isVolatile == true)
@@ -184,7 +184,7 @@ import UbiquityVFS
         #expect(try container.names().sorted() == ["a", "d"])
     }
 
-    /// The kernel keeps the answer to a setting of times whatever it was told meanwhile.
+    /// The kernel caches the answer to a change of times, whatever news it got meanwhile.
     @Test func theAnswerToATouchIsNotKept() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
@@ -198,7 +198,7 @@ import UbiquityVFS
         container.fs.finishReplay(true)
     }
 
-    /// What a program has set of an open file that is gone stays set when the kernel hears that it is gone.
+    /// Attributes that a program sets on an open removed file stay set when the kernel learns of the removal.
     @Test func openRemovedItemKeepsItsAttributes() async throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
@@ -222,7 +222,7 @@ import UbiquityVFS
         let inside = try container.cloud.add("in", [], in: folder.key)
         let new = try ItemName("new")
         try container.cloud.change(folder.key, .moved) { $0.entry?.name = new }
-        // The kernel hears of the file before it hears that the folder has another name.
+        // The kernel gets the file's news before the folder's rename.
         let first = try #require(container.fs.nextReplay())
         #expect(first.place == ReplayCall.Place(folder: name("old"), inode: folder.ino, name: name("in")))
         container.fs.finishReplay(false)
@@ -235,7 +235,7 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    /// Moved, and gone or moved on before that was told: who watches knows it by the name that it had.
+    /// The item was moved, and then removed or moved on before the first event. Watchers know it by its old name.
     @Test(arguments: [false, true]) func movedOnItemIsReplayedFromItsShownName(isRemoved: Bool) throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
@@ -244,7 +244,7 @@ import UbiquityVFS
         _ = try container.lookup("a")
         let (b, c) = (try ItemName("b"), try ItemName("c"))
         try container.cloud.change(row.key, .moved) { $0.entry = ItemRow.Entry(parent: folder.key, name: b) }
-        // Nobody knows that folder; but that the file was there has not been told either.
+        // The destination folder is unknown to the kernel; but the file's creation was not announced either.
         if isRemoved {
             try container.cloud.remove(row.key)
         } else {
@@ -264,7 +264,7 @@ import UbiquityVFS
         container.fs.finishReplay(true)
     }
 
-    /// What is in a folder goes where the kernel has that.
+    /// Changes in a folder are replayed at the folder's place in the kernel.
     @Test func aFolderThatWentOnIsWhereItWasShown() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
@@ -287,7 +287,7 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    /// A file that the kernel knows as "a", and that was moved to "b" elsewhere, which has not been told.
+    /// A file that the kernel knows as "a". Another device moved it to "b", which is not announced yet.
     private func moved() throws -> (TestContainer, ItemRow) {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
@@ -298,7 +298,7 @@ import UbiquityVFS
         return (container, row)
     }
 
-    /// The same, gone while the call was made.
+    /// The same, with a removal during the call.
     @Test func removalDuringReplayOfAMoveUsesTheShownName() throws {
         let (container, row) = try moved()
         #expect(container.fs.nextReplay()?.kind == .move)
@@ -312,7 +312,7 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    /// Moved on by a program here, which the kernel knows of.
+    /// Moved on by a local program, which the kernel knows.
     @Test func removalAfterLocalMoveUsesTheLocalName() throws {
         let (container, row) = try moved()
         try container.rename("b", to: "c")
@@ -381,7 +381,7 @@ import UbiquityVFS
 }
 
 extension ContainerFileSystem {
-    /// Carries nothing out: as if the call had failed.
+    /// Executes nothing, as if the call had failed.
     fileprivate func finishReplayIfAny() {
         if nextReplay() != nil { finishReplay(false) }
     }

@@ -5,7 +5,7 @@ import UbiquityCore
 @testable import UbiquityVFS
 
 @Suite struct ReplaysTests {
-    /// One that hangs is given up by the thread that replays, whatever is being committed meanwhile.
+    /// The replaying thread gives up a hanging replay, whatever is being committed meanwhile.
     @Test func waitingReplaysCanBeDroppedDuringACommit() throws {
         let container = try TestContainer()
         let folder = try container.cloud.add("d", [], kind: .directory)

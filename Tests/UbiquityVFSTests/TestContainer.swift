@@ -6,7 +6,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
 
-/// A container's file system over a real index and real backing files in a folder of its own, without a kernel.
+/// A container's file system over a real index and real backing files in a temporary folder, without a kernel.
 final class TestContainer: Sendable {
     let folder: String
     let index: ItemIndex
@@ -44,7 +44,7 @@ final class TestContainer: Sendable {
         try? FileSystem.removeTree(folder)
     }
 
-    // MARK: What programs do, in short
+    // MARK: Calls of programs
 
     @discardableResult
     func create(_ name: String, in parent: UInt64 = root, _ text: String = "") throws -> UInt64 {
@@ -126,14 +126,14 @@ func errno(_ body: () async throws -> Void) async -> Errno? {
     return nil
 }
 
-/// Waits until `condition` holds: true as soon as it does, false after three minutes. (What is waited for needs one of
-/// the pool's few threads, which on a busy machine other tests hold for long.)
+/// Waits until `condition` holds: true at once then, false after three minutes. (The condition may need one of the
+/// pool's few threads, which other tests occupy for long on a busy machine.)
 func eventually(_ condition: @Sendable () async throws -> Bool) async throws -> Bool {
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(180)
     while clock.now < deadline {
         if try await condition() { return true }
-        // Asking again and again without a pause would keep the few threads of the pool from those waited for.
+        // A loop without a pause would occupy the pool's few threads, which the condition needs.
         try await Task.sleep(for: .milliseconds(1))
     }
     return false

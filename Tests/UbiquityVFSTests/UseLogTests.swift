@@ -3,9 +3,9 @@ import UbiquityCore
 
 @testable import UbiquityVFS
 
-/// When files were last used, on its way to the index.
+/// The times of last uses, before they reach the index.
 @Suite struct UseLogTests {
-    /// An open that finds no room writes down some of it and not all, and nothing is forgotten.
+    /// An open that finds the log full records a batch of it, and nothing is lost.
     @Test func aFullLogWritesDownABatch() {
         let log = UseLog(), count = UInt64(UseLog.limit)
         for ino in 1..<count { #expect(log.add(ino, now: Timestamp(seconds: Int64(ino), nanoseconds: 0)).isEmpty) }

@@ -51,7 +51,7 @@ import UbiquityVFS
         ).value
     }
 
-    // MARK: Looking
+    // MARK: Listing and reading
 
     @Test func noListingShowsItAndAPathReachesIt() async throws {
         try container.makeDirectory("empty")
@@ -103,7 +103,7 @@ import UbiquityVFS
         #expect(try await names("folder", ".versions", "other") == names(".versions", "report.txt"))
     }
 
-    // MARK: Deciding
+    // MARK: Resolving
 
     @Test func removingResolves() async throws {
         let folder = try #require(try await find(".versions", "report.txt"))
@@ -114,7 +114,7 @@ import UbiquityVFS
         #expect(await errno { try await container.fs.removeAny(parent: folder.ino, name: [65], directory: false).value } == .ENOENT)
     }
 
-    /// `rm -r .versions` would otherwise erase the history on every device, past the trash.
+    /// Otherwise `rm -r .versions` would erase the history on every device, without the trash.
     @Test func unlinkOfEarlierVersionIsRefused() async throws {
         let folder = try #require(try await find(".versions", "report.txt"))
         func remove(_ name: String, directory: Bool = false) async -> Errno? {
@@ -135,7 +135,7 @@ import UbiquityVFS
             try await container.fs.removeAny(parent: top, name: Array("report.txt".utf8), directory: true).value
         }
         #expect(file == .ENOTEMPTY)
-        // A copy of the version elsewhere leaves the version where it is.
+        // A copy of the version keeps the version.
         try await rename(history, to: "old.txt", flags: 1)
         #expect(try await names(".versions", "report.txt") == [history])
     }
@@ -167,7 +167,7 @@ import UbiquityVFS
         let row = try #require(try container.index.row(ino: now.ino))
         #expect(row.id == file.id && row.dirty.contains(.content) && row.size == 4)
         #expect(try await names(".versions", "report.txt") == [history])
-        // Not before the content is up.
+        // Not before the content is uploaded.
         #expect(try container.index.read { try $0.versionActions(limit: 9) }.isEmpty)
         try await rename(history, to: "report.txt")
         #expect(try await container.content(of: #require(try container.lookup("report.txt")).ino) == "before")
@@ -260,14 +260,14 @@ import UbiquityVFS
         #expect(Set(names).count == 4)
     }
 
-    /// What follows a dot in a sentence is no extension, and would leave no room; no name ends within a character.
+    /// A dot inside a sentence begins no extension, which would use up the length; no name ends within a character.
     @Test func aLongEndOfANameIsNoExtension() throws {
         let name = try ItemName("1. " + String(repeating: "\u{6587}", count: 80))
         let shown = VersionNames().named([try version(1, "a", .conflict), try version(2, "b")], of: .root, name).map(\.0)
         #expect(shown.map(\.description) == ["1970-01-01T00.00.00Z a (conflict)", "1970-01-01T00.00.00Z b"])
     }
 
-    /// Who removes the first a second time must not meet the second by its name.
+    /// A second removal by the first one's name must not remove the second version.
     @Test func aNameIsNotAnothersWhenItsVersionIsGone() throws {
         let (names, file) = (VersionNames(), try ItemName("x.txt"))
         let (one, other) = (try version(1, "a"), try version(2, "a"))

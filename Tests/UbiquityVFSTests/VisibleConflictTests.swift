@@ -77,7 +77,7 @@ import UbiquitySystem
         #expect(await errno { try await remove(entry, directory: true) } == .ENOTDIR)
         try await remove(entry)
         #expect(try decided() == [version: .resolve])
-        // The name stays with its version: a second removal must not meet the other one.
+        // The name stays with its version: a second removal must not remove the other one.
         #expect(try container.names() == [second, "report.txt"])
         #expect(try await find(entry) == nil)
         #expect(await errno { try await remove(entry) } == .ENOENT)
@@ -127,7 +127,7 @@ import UbiquitySystem
         let second = "report (conflict of laptop 2).txt", third = "report (conflict of laptop 3).txt"
         #expect(try container.names() == [second, entry, "report.txt"])
         #expect(try await find(entry)?.isVolatile == false)
-        // A file from elsewhere takes the entry's name: the entry goes on under another.
+        // A file of that name arrives: the entry gets another name.
         try makeReal(second)
         #expect(try container.names().first == third)
         #expect(try await container.content(of: #require(try await find(third)).ino) == "lost")
@@ -144,7 +144,7 @@ import UbiquitySystem
         try container.fs.removeDirectory(parent: 1, name: Array("folder".utf8))
     }
 
-    /// One entry a call, and a document that goes meanwhile: nothing is listed twice or left out.
+    /// One entry per call, and a document that is removed meanwhile: nothing is listed twice or omitted.
     @Test func listingInPiecesIsWhole() throws {
         for number in 1...3 { try addConflict(UInt64(number), device: "d\(number)") }
         for name in ["a", "b", "z"] { try container.create(name) }
@@ -177,7 +177,7 @@ import UbiquitySystem
         #expect(VisibleConflicts.name(of: try ItemName(".profile"), device: "", 1).description == ".profile (conflict of unknown device)")
     }
 
-    /// Two long names that differ at their ends have entries of their own.
+    /// Two long names that differ at their ends have different entries.
     @Test func shortenedNamesStayDifferent() throws {
         let stem = String(repeating: "x", count: 245)
         for (number, end) in ["1", "2"].enumerated() {
@@ -211,7 +211,7 @@ import UbiquitySystem
         #expect(errno { try container.create("x", in: folder.ino) } == .EPERM)
         #expect(await errno { try await remove(name) } == .EISDIR)
         #expect(await errno { try await remove(name, directory: true) } == .ENOTEMPTY)
-        // As `rm -r` does.
+        // Like `rm -r`.
         try await remove("one", in: data.ino)
         try await remove("data", in: folder.ino, directory: true)
         try await remove(name, directory: true)

@@ -18,7 +18,7 @@ import UbiquityVFS
         return list.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The kernel gives a program no user attribute of one, so there is none to list.
+    /// The kernel gives a program no user attribute of a special file, so there is none to list.
     @Test func specialFileListsNoAttributes() throws {
         let container = try TestContainer()
         let pipe = try container.fs.makeNode(
@@ -43,14 +43,14 @@ import UbiquityVFS
         #expect(await errno { try await set(container, ino, "user.big", tooMuch + tooMuch) } == .E2BIG)
         try container.fs.removeXattr(of: ino, name: Array("user.note".utf8), caller: container.caller)
         #expect(errno { _ = try container.fs.xattr(of: ino, name: Array("user.note".utf8)) } == .ENODATA)
-        // What `ls -l` asks every file, until it hears that there are none here.
+        // `ls -l` requests this of every file, until it learns that this file system has none.
         let label = Array("security.selinux".utf8)
         #expect(errno { _ = try container.fs.xattr(of: ino, name: label) } == .EOPNOTSUPP)
         try await set(container, ino, "security.selinux", "x")
         #expect(try container.fs.xattr(of: ino, name: label) == Array("x".utf8))
     }
 
-    /// Another device may have set it; the kernel would act on it, and a list must name what can be read only.
+    /// Another device may have set it. The kernel would act on it, and a list must contain readable names only.
     @Test func aForeignNameOutsideUserIsNeitherListedNorServed() throws {
         let container = try TestContainer()
         let ino = try container.create("a", "x")
@@ -131,7 +131,7 @@ import UbiquityVFS
     }
 }
 
-/// Folders that are one document, as their attributes show it.
+/// Packages, as their attributes show them.
 @Suite struct PackageAttributeTests {
     @Test func packagesAreKnownByNameOrMark() throws {
         let container = try TestContainer()
