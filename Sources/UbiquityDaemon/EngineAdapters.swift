@@ -38,13 +38,13 @@ struct EngineTransfers: TransferStatus {
         let remote: RemoteItem?
         do { remote = try index.peek { try $0.remote(id: row.id) } } catch { return nil }
         // The transfer does not need conflicts, and counting them in a folder takes a while.
-        return Self.transfer(engine.status(of: row, remote, conflicts: 0))
+        return Self.transfer(engine.status.status(of: row, remote, conflicts: 0))
     }
 
     func transfer(below folder: ItemKey) -> ItemTransfer? {
-        engine.finishDownloads()
+        engine.downloader.finishDownloads()
         return try? index.read { reader in
-            Self.transfer(try FolderActivity(below: folder, reader.sums(below: folder), engine, reader))
+            Self.transfer(try FolderActivity(below: folder, reader.sums(below: folder), engine.status, reader))
         }
     }
 
@@ -75,10 +75,14 @@ struct EngineTransfers: TransferStatus {
 struct EngineVersions: VersionSource {
     let engine: SyncEngine
 
-    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.otherVersions(of: item) }
+    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] {
+        try await engine.versions.otherVersions(of: item)
+    }
     func begin(_ version: RemoteVersion) async throws -> PartialContent { try await engine.begin(version) }
-    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
-    func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.tree(of: version) }
+    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.versionDownloads.copy(version) }
+    func tree(of version: RemoteVersion) async throws -> PackageTree {
+        try await engine.versionDownloads.tree(of: version)
+    }
 }
 
 /// Carries out the control attributes. On a folder they apply to all its contents.
@@ -89,7 +93,7 @@ struct EngineControl: ItemControl {
     let pool: BlockingPool
 
     func requestDownload(_ key: ItemKey) async throws {
-        try await engine.requestPersistently(try await places(key).filter { $0.kind == .file }.map(\.key))
+        try await engine.downloader.requestPersistently(try await places(key).filter { $0.kind == .file }.map(\.key))
     }
 
     /// Evicts every item that can be evicted, then throws the first refusal.
@@ -109,8 +113,8 @@ struct EngineControl: ItemControl {
     func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws {
         let keys = try await places(key).map(\.key)
         // An item deleted meanwhile need not be pinned; for the item named itself, the error is thrown.
-        guard keys.count > 1 else { return try await pool.run { try engine.setPinned(key, isPinned) } }
-        try await pool.run { try engine.setPinned(keys, isPinned) }
+        guard keys.count > 1 else { return try await pool.run { try engine.downloader.setPinned(key, isPinned) } }
+        try await pool.run { try engine.downloader.setPinned(keys, isPinned) }
     }
 
     private func places(_ key: ItemKey) async throws -> [ItemTree.Place] {

@@ -130,10 +130,10 @@ final class EventPump: Sendable {
 
     private func look(_ before: Seen) -> Seen {
         let engine = controller.engine
-        let failed = engine.failedTransfers
+        let failed = engine.status.failedTransfers
         let now = Seen(
-            uploads: engine.runningUploads, downloads: engine.runningDownloads, failures: Set(failed.map(\.item)),
-            phase: engine.connection.status.phase, held: engine.heldDeletions)
+            uploads: engine.status.runningUploads, downloads: engine.status.runningDownloads,
+            failures: Set(failed.map(\.item)), phase: engine.connection.status.phase, held: engine.heldDeletions)
         tell(now.uploads, before.uploads, began: .uploadStarted, goesOn: .uploadProgress)
         tell(now.downloads, before.downloads, began: .downloadStarted, goesOn: .downloadProgress)
         for failure in failed where !before.failures.contains(failure.item) {

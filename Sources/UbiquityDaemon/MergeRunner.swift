@@ -202,7 +202,7 @@ final class MergeRunner: Sendable {
     // MARK: One merge
 
     private func merge(_ job: Job) async throws {
-        let versions = try await parts.engine.allVersions(of: job.row.id)
+        let versions = try await parts.engine.versions.allVersions(of: job.row.id)
         guard let current = versions.first(where: { $0.id == job.current }), current.kind == .current else {
             throw UbiquityError(.stale, "the file has changed meanwhile")
         }
@@ -245,7 +245,7 @@ final class MergeRunner: Sendable {
                 _ = try FileDescriptor.open(path, [.readWrite, .create, .exclusive])
             }
         }
-        let content = try await parts.engine.copy(version)
+        let content = try await parts.engine.versionDownloads.copy(version)
         try describing("make a file of a merge", at: path) { [parts] () throws(Errno) in
             try FileSystem.rename(parts.contents.path(of: content), to: path)
         }
@@ -286,7 +286,7 @@ final class MergeRunner: Sendable {
         }
         guard isFile else { throw UbiquityError(.invalid, "the merge command wrote no file", at: job.command) }
         let content = ContentID(try parts.index.newContentNumber())
-        parts.engine.noteMade(content)
+        parts.engine.fetch.inUse.recordMade(content)
         do {
             let file = try parts.contents.create(content)
             try describing("take the result of a merge", at: path) { () throws(Errno) in

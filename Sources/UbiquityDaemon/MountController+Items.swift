@@ -44,7 +44,7 @@ extension MountController {
         let coming = Lock<Int64>(0)
         return forEachItem(paths) { [self] place in
             try await pool.run {
-                let hasChanged = try self.engine.setPinned(place.key, pinned)
+                let hasChanged = try self.engine.downloader.setPinned(place.key, pinned)
                 if pinned, place.kind == .file { try self.requireRoom(for: place.key, coming) }
                 return hasChanged ? .changed(bytes: nil) : .unchanged
             }
@@ -69,7 +69,7 @@ extension MountController {
             let here = try await pool.run { Set(try files.lazy.map(\.key).filter { try self.isCurrent($0) }) }
             current.withLock { $0 = here }
             // Request all at once, so that the engine can download many in parallel; then wait for each.
-            for place in files { try await engine.requestPersistently(place.key) }
+            for place in files { try await engine.downloader.requestPersistently(place.key) }
         } each: { [self] place in
             guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
             try await waitUntilHere(place.key, patience)
@@ -82,7 +82,7 @@ extension MountController {
         // Checked again after each change of anything; the limit bounds one wait, not the whole.
         while try await !engine.wait(atMost: patience.left, until: { try await self.isHere(key) }) {
             // Its device is disconnected or slow, for an unknown time.
-            if let error = try await pool.run({ [self] in try engine.whyNotHere(key) }) { throw error }
+            if let error = try await pool.run({ [self] in try engine.status.whyNotHere(key) }) { throw error }
             patience.renew()
         }
         patience.renew()
@@ -99,8 +99,8 @@ extension MountController {
         if let error = status.downloadingError, error.code != .notUploadedYet { throw error }
         // A newer version of a downloaded content needs no request: it is downloaded in any case.
         let isComing = try await pool.run { [self] in
-            try status.downloading == .downloaded || engine.runningDownloads[key] != nil
-                || !engine.wanted(of: [key], limit: 1).isEmpty
+            try status.downloading == .downloaded || engine.status.runningDownloads[key] != nil
+                || !engine.status.wanted(of: [key], limit: 1).isEmpty
         }
         guard isComing else {
             // It may have arrived between the two checks.

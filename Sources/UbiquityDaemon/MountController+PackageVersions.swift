@@ -72,12 +72,12 @@ extension MountController {
         _ version: RemoteVersion,
         _ use: @escaping @Sendable (PackageTree, [[ItemName]: ContentID]) throws -> [ContentID]
     ) async throws {
-        let tree = try await engine.tree(of: version)
+        let tree = try await engine.versionDownloads.tree(of: version)
         var contents = [[ItemName]: ContentID]()
         do {
             for member in tree.members {
                 guard let file = version.file(member) else { continue }
-                contents[member.path] = try await engine.copy(file)
+                contents[member.path] = try await engine.versionDownloads.copy(file)
             }
             engine.discard(try await pool.run(evenIfCancelled: true) { [contents, store = parts.contents] in
                 for content in contents.values { try store.noteReplacement(content) }

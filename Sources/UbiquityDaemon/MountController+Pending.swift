@@ -13,9 +13,9 @@ extension MountController {
     /// The first pending uploads.
     /// - Parameter concerned: selects the items to include; nil includes all.
     func pendingUploads(of concerned: (([ItemRow]) throws -> Set<ItemKey>)? = nil) throws -> [PendingItem] {
-        let running = engine.runningUploads
+        let running = engine.status.runningUploads
         let limit = concerned == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
-        let all = try engine.pendingUploads(limit: limit)
+        let all = try engine.status.pendingUploads(limit: limit)
         let meant = try concerned?(all.map(\.row))
         let unsent = all.filter { meant?.contains($0.row.key) ?? true }
         let items = try unsent.prefix(MountStatus.maximumPendingItems).map { waiting in
@@ -72,10 +72,10 @@ extension MountController {
     /// Running downloads, and failed ones that are retried automatically. A failed download that only a program
     /// requested is not pending: it is retried only when the file is opened again.
     func pendingDownloads() throws -> [PendingItem] {
-        let running = engine.runningDownloads.keys
-        let failed = engine.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
-        let wanted = try engine.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
-        let awaited = try engine.awaited(limit: MountStatus.maximumPendingItems)
+        let running = engine.status.runningDownloads.keys
+        let failed = engine.status.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
+        let wanted = try engine.status.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
+        let awaited = try engine.status.awaited(limit: MountStatus.maximumPendingItems)
         let known = Array(running) + wanted
         let keys = (known + awaited.filter { !known.contains($0) }).prefix(MountStatus.maximumPendingItems)
         let held = try heldUpByPrograms().filter { !keys.contains($0.key) }.map { item in
@@ -92,17 +92,17 @@ extension MountController {
     /// The state of a missing content.
     func pendingDownload(_ key: ItemKey, at path: String) throws -> PendingItem {
         var item = PendingItem(path: path, direction: .download, reason: .waiting)
-        if let progress = engine.runningDownloads[key] {
+        if let progress = engine.status.runningDownloads[key] {
             item.reason = .transferring
             item.bytes = progress.totalBytes - progress.doneBytes
             return item
         }
-        guard try !engine.wanted(of: [key], limit: 1).isEmpty else {
+        guard try !engine.status.wanted(of: [key], limit: 1).isEmpty else {
             item.error = "not requested; 'ubiquity download' downloads it"
             return item
         }
-        guard let problem = engine.downloadProblem(of: key) else {
-            item.error = try engine.whyNotHere(key)?.description
+        guard let problem = engine.status.downloadProblem(of: key) else {
+            item.error = try engine.status.whyNotHere(key)?.description
             return item
         }
         item.error = problem.error.description

@@ -14,7 +14,7 @@ extension MountController {
         let summary = try engine.summary()
         let pending = try pendingUploads() + (try pendingDownloads())
         let shown = Array(pending.prefix(MountStatus.maximumPendingItems))
-        let waiting = try engine.waitingDownloads()
+        let waiting = try engine.status.waitingDownloads()
         let downloads = max(summary.activeDownloads, waiting.items, pending.count { $0.direction == .download })
         let total = summary.pendingUploads + downloads
         let settings = parts.settings
@@ -23,7 +23,7 @@ extension MountController {
             device: DeviceDescription(id: parts.identity.id.description, name: parts.identity.name),
             cloud: contact(summary.connection), revision: summary.revision.number, policy: settings.policy.rawValue,
             cacheLimit: settings.cacheLimit, diskFloor: engine.space.floor.configured,
-            cachedBytes: try parts.engine.cachedBytes(),
+            cachedBytes: try parts.engine.space.cachedBytes(),
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
             downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),
             pending: shown,

@@ -28,13 +28,13 @@ extension MountController {
         var incomplete: String?
         var all = [RemoteVersion]()
         do {
-            all = try await engine.allVersions(of: row.id)
+            all = try await engine.versions.allVersions(of: row.id)
         } catch let error as UbiquityError where error.code == .notFound {
             incomplete = "the cloud does not have this file yet"
         } catch let error as UbiquityError {
             incomplete = error.description
         }
-        let others = try await engine.otherVersions(of: row.id)
+        let others = try await engine.versions.otherVersions(of: row.id)
         if all.isEmpty { all = try await pool.run { [self] in try current(of: row) } + others }
         let names = Dictionary(
             named(others, of: row).map { ($1.id, $0.description) }
@@ -85,7 +85,7 @@ extension MountController {
 
     /// The version that the user named: by its name in `.versions`, its id, or the beginning of its id.
     private func version(_ text: String, of row: ItemRow) async throws -> RemoteVersion {
-        let others = try await engine.otherVersions(of: row.id)
+        let others = try await engine.versions.otherVersions(of: row.id)
         if let found = named(others, of: row).first(where: { $0.0.description == text })?.1 { return found }
         guard text.utf8.count >= Self.shortestID else {
             throw UbiquityError(
@@ -94,7 +94,7 @@ extension MountController {
         }
         // Resolved versions are in no folder, but can still be restored.
         var all = others, failure: (any Error)?
-        do { all += try await engine.allVersions(of: row.id) } catch { failure = error }
+        do { all += try await engine.versions.allVersions(of: row.id) } catch { failure = error }
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
             .filter { $0.id.description.hasPrefix(text.lowercased()) }
         // The version may be one of those that the cloud did not return. For a file the cloud does not know, there are
@@ -160,7 +160,7 @@ extension MountController {
             try index.read { (try $0.conflicts(of: row.id), try $0.conflictCount(of: row)) }
         }
         guard row.kind == .file, count > known.count else { return known }
-        return try await engine.otherVersions(of: row.id).filter { $0.kind == .conflict }
+        return try await engine.versions.otherVersions(of: row.id).filter { $0.kind == .conflict }
     }
 
     private func keepCurrent(
@@ -262,7 +262,7 @@ extension MountController {
         if row.kind == .directory {
             return try await placePackage(version, of: row, in: folder, named: name, orNumbered: orNumbered)
         }
-        let content = try await engine.copy(version)
+        let content = try await engine.versionDownloads.copy(version)
         return try await pool.run(evenIfCancelled: true) { [self] in
             let placed: ItemName
             do {
@@ -295,7 +295,7 @@ extension MountController {
             guard let id = ItemID(hex: text) else { throw UbiquityError(.invalid, "not an item's id", at: text) }
             folder = id
         }
-        let page = try await engine.trash(in: folder, limit: request.limit)
+        let page = try await engine.trash.items(in: folder, limit: request.limit)
         return TrashReport(
             items: page.items.map { entry in
                 TrashEntry(
@@ -325,7 +325,7 @@ extension MountController {
             place = Place(parent: folder.id, name: name)
         }
         let count: Int
-        do { count = try await engine.undelete(item, to: place) } catch let error as UbiquityError
+        do { count = try await engine.trash.undelete(item, to: place) } catch let error as UbiquityError
             where error.code == .notFound
         {
             // The cloud's answer names the cloud as its place.
@@ -352,19 +352,19 @@ extension MountController {
 
     /// Restores the deleted contents of a folder that exists; nil if it does not, or nothing was deleted.
     private func restoreWhatIsLeft(of request: TrashRestoreRequest) async throws -> TrashRestoreReport? {
-        let folder = request.item, left = try await engine.trashed(in: folder)
+        let folder = request.item, left = try await engine.trash.items(deletedIn: folder)
         guard !left.isEmpty else { return nil }
         guard request.to == nil else {
             throw UbiquityError(
                 .invalid, "the folder itself was not deleted, only items in it", at: folder,
                 remedy: "omit the new path to restore them there, or restore each one separately")
         }
-        return TrashRestoreReport(path: folder, items: try await engine.undelete(left))
+        return TrashRestoreReport(path: folder, items: try await engine.trash.undelete(left))
     }
 
     private func trashed(_ text: String) async throws -> TrashedItem? {
-        if let found = try await engine.trashed(at: text) { return found }
+        if let found = try await engine.trash.item(at: text) { return found }
         guard let id = ItemID(hex: text) else { return nil }
-        return try await engine.trashed(id)
+        return try await engine.trash.item(id)
     }
 }

@@ -50,7 +50,7 @@ package enum MountServer {
         let report = pipe.map { pipe in
             Task {
                 let progress = Task { try await Self.reportListing(of: mount.parts, over: pipe) }
-                await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
+                await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
                 progress.cancel()
                 // The pipe carries one message after the other. An error only ends the progress reports.
                 _ = await progress.result

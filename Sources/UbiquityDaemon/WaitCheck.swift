@@ -45,7 +45,7 @@ final class WaitCheck: Sendable {
     func endRests() throws {
         guard wanted.uploaded || wanted.idle else { return }
         let counts = endedRests.withLock { $0 }
-        let resting = parts.engine.resting.filter { counts[$0, default: 0] < Self.restsEnded }
+        let resting = parts.engine.status.resting.filter { counts[$0, default: 0] < Self.restsEnded }
         guard !resting.isEmpty else { return }
         let rows = try parts.index.read { reader in try resting.compactMap { try reader.row(key: $0) } }
         let keys = try concerned(rows)
@@ -63,7 +63,7 @@ final class WaitCheck: Sendable {
     func lacksRoom() throws -> Bool {
         if wanted.idle, try parts.engine.summary().lacksSpace { return true }
         guard wanted.downloaded, let key = missing.withLock({ $0 }) else { return false }
-        return try isMissing(key) && parts.engine.lacksSpace(key)
+        return try isMissing(key) && parts.engine.status.lacksSpace(key)
     }
 
     private func isWaitingForHeldOnes(_ reader: IndexReader) throws -> Bool {

@@ -119,7 +119,7 @@ package struct CommitApplier {
     private mutating func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
         switch planned.change.action {
         case .delete: try acknowledgeDeletion(row, item)
-        // Changes without a row, see `SyncEngine+VersionActions`.
+        // Changes without a row, see `VersionActions`.
         case .versions, .undelete: break
         case .put(let fields):
             var next = row

@@ -65,7 +65,7 @@ package final class Connection: Sendable {
         if isPaused { throw Self.pause }
     }
 
-    private static let pause = UbiquityError(
+    static let pause = UbiquityError(
         .offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
 
     /// Why no request is sent to the cloud now, or nil if requests are sent.

@@ -12,7 +12,7 @@ struct StagedContent: Sendable {
 }
 
 // Packages that wait for contents. New contents are downloaded beside the shown ones and exchanged together.
-extension SyncEngine {
+extension SyncEngine: PackageStaging {
     /// Files of held packages whose newer content must be fetched now, at most `limit`. It runs each time contents
     /// arrive. So it skips staged files unread, and checks them for a newer version only when all are staged.
     func wantedByPackages(_ reader: IndexReader, limit: Int) throws -> [ItemRow] {
@@ -23,13 +23,19 @@ extension SyncEngine {
             for id in held where (staged[id] != nil) == areStaged {
                 guard let item = try reader.remote(id: id), let row = try reader.row(id: id),
                     row.awaitsContent(of: item), staged[id] != item.content?.version,
-                    try awaitsReplacement(row, reader)
+                    try fetchable.awaitsReplacement(row, reader)
                 else { continue }
                 result.append(row)
                 if result.count == limit { return result }
             }
         }
         return result
+    }
+
+    private var fetchable: FetchableContents { FetchableContents(context: context, downloads: fetch.downloads) }
+
+    func isStaged(_ content: ContentID) -> Bool {
+        staged.withLock { $0.values.contains { $0.content.id == content } }
     }
 
     /// Keeps a complete content until its package can show it.
@@ -129,7 +135,7 @@ extension SyncEngine {
             else { continue }
             for (row, _, staged) in exchanges { taken[row.key] = staged }
             for (row, item, staged) in exchanges {
-                try exchange(row, item, staged, transaction)
+                try ContentPlacement(context: context).exchange(row, item, staged, transaction)
                 if let old = row.content { dropped.append(old) }
             }
             try settler.release(records)

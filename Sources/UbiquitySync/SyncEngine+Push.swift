@@ -38,7 +38,7 @@ extension SyncEngine {
 
     /// Starts work beside the groups of small changes: version actions and large uploads.
     private func startOthers(_ uploads: inout DiscardingTaskGroup) async throws {
-        while !Task.isCancelled, try await pushVersionActions() {}
+        while !Task.isCancelled, try await versionActions.send() {}
         for row in try await pool.run({ try self.largeContents() }) {
             uploads.addTask { await self.upload(row) }
         }

@@ -5,35 +5,32 @@ package import UbiquityIndex
 package import UbiquitySystem
 package import UbiquityWire
 
-/// Synchronizes one container between this device and the cloud.
+/// Synchronizes one container between this device and the cloud. It builds the rooms, runs their loops, and forwards.
 ///
-/// Three loops run side by side. The *feed* loop reads the changes of other devices, the *push* loop sends local
-/// changes, and the *download* loop fetches wanted contents. The loops share the index. All other state of a loop is
-/// lost when the process ends, and the loops can do without it. Time, randomness, network and disk are injected.
+/// Loops run side by side: the *feed* loop reads the changes of other devices, the *push* loop sends local changes, and
+/// the *download* loop fetches wanted contents. They share the index. All other state of a loop is lost when the
+/// process ends, and the loops can do without it. Time, randomness, network and disk are injected.
+///
+/// - `Feed/`: `FeedReader` reads the change feed.
+/// - `Tree/`: `Settler` places records in the index, `CommitApplier` applies answers to commits. Both are pure.
+/// - `Fetch/`: `Downloader` fills placeholders, `BackgroundDownloads` fetches unasked, `CacheSpace` keeps the limits.
+/// - `Versions/`: `VersionService` lists versions, `VersionActions` sends decisions, `Trash` restores deleted items.
+/// - `Recovery/`: `Recovery` and `PowerLoss` repair what the last run left, `Maintenance` works every few seconds.
+/// - `Status/`: `StatusReader` says what is transferred, what waits, and why.
 package final class SyncEngine: SyncRoom {
     package let context: SyncContext
     let sender: CommitSender
     package let feedReader: FeedReader
     let unknownItems: UnknownItems
+    package let fetch: FetchRooms
+    package let versions: VersionService
+    let versionActions: VersionActions
+    package let trash: Trash
+    package let powerLoss: PowerLoss
+    let maintenance: Maintenance
+    package let status: StatusReader
 
-    let downloads: DownloadTable
-    let evictor: Evictor
-    package let space: CacheSpace
-    /// Contents of old versions. They are kept while programs read them, and for a short time after.
-    let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
-    let versionLists = VersionLists()
-    let packageTrees = PackageTrees()
-
-    /// Whether a writer has closed a file since the download loop last looked.
-    let hasClosed = Lock(false)
-    let wantedScan = Lock(WantedScan())
-    let readingOrder = Lock(ReadingOrder())
-    /// New contents whose item does not reference them yet, or has begun to.
-    let made = Lock<Set<ContentID>>([])
-    /// An earlier run's contents with smaller ids are not yet checked for ones that no item references. Nil once all
-    /// are checked.
-    let unswept = Lock<ContentID?>(nil)
     let push = Lock(PushState())
     /// Complete contents of packages that still show their older state. Lost with the process, and downloaded again.
     let staged = Lock([ItemKey: StagedContent]())
@@ -54,41 +51,56 @@ package final class SyncEngine: SyncRoom {
         sender = CommitSender(context)
         feedReader = FeedReader(context)
         unknownItems = UnknownItems(context)
-        downloads = DownloadTable(executor: executor)
-        evictor = Evictor(context: context, downloads: downloads)
-        space = CacheSpace(context, downloads, evictor)
-        index.observe { [weak self] events in self?.noteEvents(events) }
+        fetch = FetchRooms(context)
+        versions = VersionService(context)
+        let answers = CommitAnswers(context: context)
+        versionActions = VersionActions(context: context, sender: sender, answers: answers)
+        trash = Trash(context: context, sender: sender, answers: answers)
+        powerLoss = PowerLoss(context: context)
+        maintenance = Maintenance(
+            context: context, recovery: Recovery(context, powerLoss, fetch.inUse), space: fetch.space)
+        status = StatusReader(context: context, fetch: fetch)
+        fetch.packages.bind(self)
+        index.observe { [weak self] events in self?.wakeLoops(for: events) }
         recallHeldDeletions()
     }
+
+    /// Binds the object that knows the open files. Call it once, before `run`. Without it, no file counts as open.
+    package func bind(_ openItems: any OpenItems) { context.bind(openItems) }
+
+    /// Repairs what the last run may have left half done. Call it before the mount serves programs.
+    /// - Returns: how many contents of a lost index were set aside.
+    @discardableResult
+    package func recover() throws -> Int { try maintenance.recovery.recover() }
 
     /// Runs until the task is cancelled. Call `recover()` first.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.feedReader.run() }
             group.addTask { await self.runPush() }
-            group.addTask { await self.runDownloads() }
-            group.addTask { await self.runMaintenance() }
-            group.addTask { await self.space.watch() }
+            group.addTask { await self.fetch.background.run() }
+            group.addTask { await self.maintenance.run() }
+            group.addTask { await self.fetch.space.watch() }
             await group.waitForAll()
         }
-        downloads.stopAll()
+        fetch.downloads.stopAll()
     }
 
     /// Removes contents that no item references, so that no later run takes one for a lost content. Call it when no
     /// program uses the files any more.
     /// - Throws: `.io`.
     package func tidyUp() throws {
-        discard(versionContents.takeAll())
+        discard(fetch.versionContents.takeAll())
         dropStaged()
         try store.removeRetired { try index.makeDurable() }
         try index.write(.startup) { try $0.setEnded(true) }
         try index.makeDurable()
-        reportRefusals()
+        maintenance.reportRefusals()
     }
 
     /// Wakes the loops that an index change concerns.
-    private func noteEvents(_ events: [IndexEvent]) {
-        var wakesPush = false, wakesDownloads = false, wakesRoom = false
+    private func wakeLoops(for events: [IndexEvent]) {
+        var wakesPush = false, wakesDownloads = false, wakesSpace = false
         for event in events {
             guard let after = event.after else {
                 // Clears the upload problem, so that it does not delay the deletion.
@@ -99,14 +111,71 @@ package final class SyncEngine: SyncRoom {
             if !after.dirty.isEmpty || event.kind == .versions { wakesPush = true }
             // When a writer closes, a waiting remote content can replace the file.
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
-            if after.isWriting, event.before?.isWriting != true { wakesRoom = true }
+            if after.isWriting, event.before?.isWriting != true { wakesSpace = true }
         }
         if wakesPush { pushSignal.fire() }
-        if wakesRoom { spaceSignal.fire() }
+        if wakesSpace { spaceSignal.fire() }
         if wakesDownloads {
-            hasClosed.withLock { $0 = true }
+            fetch.background.recordClose()
             downloadSignal.fire()
         }
         progress.fire()
     }
+
+    /// Turns offline mode on or off.
+    package func setPaused(_ paused: Bool) {
+        connection.setPaused(paused)
+        if paused { fetch.downloads.failAll(Connection.pause) }
+        feedSignal.fire()
+        pushSignal.fire()
+        downloadSignal.fire()
+        progress.fire()
+    }
+
+    /// Retries all failed transfers at once.
+    package func retryNow() {
+        problems.clearAll()
+        connection.changed.fire()
+        pushSignal.fire()
+        downloadSignal.fire()
+    }
+
+    /// Ends the throttle of these items, because somebody waits for them. Later changes are throttled as before.
+    package func endRests(of keys: some Sequence<ItemKey>) {
+        push.withLock { state in
+            for key in keys {
+                // The rescan may be scheduled for another reason.
+                guard let until = throttle.endRest(of: key), state.rescanAt[key] == until else { continue }
+                state.rescanAt[key] = nil
+            }
+        }
+        pushSignal.fire()
+    }
+}
+
+// Short ways to what programs and commands ask for most.
+extension SyncEngine: Materializer {
+    package var downloader: Downloader { fetch.downloader }
+    package var space: CacheSpace { fetch.space }
+    package var versionDownloads: VersionDownloads { fetch.versions }
+
+    package func begin(_ key: ItemKey) async throws -> PartialContent { try await downloader.begin(key) }
+    package func begin(_ version: RemoteVersion) async throws -> PartialContent {
+        try await fetch.versions.begin(version)
+    }
+    package func fill(_ content: PartialContent, _ range: Range<Int64>) async throws {
+        try await downloader.fill(content, range)
+    }
+    package func release(_ content: PartialContent) { downloader.release(content) }
+    package func finishIfComplete(_ key: ItemKey) throws { try downloader.finishIfComplete(key) }
+    package func finishIfComplete(_ content: PartialContent, of key: ItemKey) throws {
+        try downloader.finishIfComplete(content, of: key)
+    }
+    package func request(_ key: ItemKey) { downloader.request(key) }
+
+    /// Evicts an item's content, which the cloud has. See `Evictor.evict`.
+    @discardableResult
+    package func evict(_ key: ItemKey) throws -> Bool { try fetch.evictor.evict(key) }
+    package func status(of row: ItemRow) throws -> ItemSyncStatus { try status.status(of: row) }
+    package func summary() throws -> SyncSummary { try status.summary() }
 }

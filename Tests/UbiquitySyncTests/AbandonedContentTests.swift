@@ -20,7 +20,7 @@ import UbiquityTestSupport
             try await world.settle()
             let row = try world.b.live("f")
             let content = try #require(row.content)
-            #expect(try !world.b.engine.dropPartial(row, content))
+            #expect(try !ContentPlacement(context: world.b.engine.context).dropPartial(row, content))
             #expect(try world.b.live("f").contentState == .complete)
             try await world.settle()
             try world.b.engine.store.removeRetired {}
@@ -41,7 +41,7 @@ import UbiquityTestSupport
             let content = try #require(row.content)
             try world.b.rename("new", "document")
             #expect(try world.b.live("document").content == content)
-            #expect(try !world.b.engine.dropPartial(row, content))
+            #expect(try !ContentPlacement(context: world.b.engine.context).dropPartial(row, content))
             try world.b.engine.store.removeRetired {}
             #expect(try world.b.engine.store.exists(content))
             try await world.settle()
@@ -56,7 +56,7 @@ import UbiquityTestSupport
             let store = try world.b.engine.store
             let before = try store.all()
             let failure = #expect(throws: UbiquityError.self) {
-                _ = try world.b.engine.newContent([], size: 5)
+                _ = try ContentPlacement(context: world.b.engine.context).newContent([], size: 5)
             }
             #expect(failure?.code == .damaged)
             try store.removeRetired {}

@@ -20,7 +20,7 @@ import UbiquityTestSupport
         try await runBelowFloor { world in
             try await world.a.create("f", Self.large)
             try await world.settle()
-            try await world.b.engine.requestPersistently(world.b.live("f").key)
+            try await world.b.engine.downloader.requestPersistently(world.b.live("f").key)
             try await world.settle()
             #expect(try world.b.live("f").contentState == .complete)
             // Several rounds of eviction.
@@ -92,9 +92,9 @@ import UbiquityTestSupport
             let error = try #require(try world.b.engine.status(of: row).downloadingError)
             #expect(error.code == .noSpace && error.message.contains("--disk-floor keeps 1.0 EiB free"))
             #expect(try world.b.engine.summary().isIdle && world.b.engine.summary().lacksSpace)
-            #expect(try world.b.engine.lacksSpace(row.key))
+            #expect(try world.b.engine.status.lacksSpace(row.key))
             // A download that somebody asks for ends that.
-            try await world.b.engine.requestPersistently(row.key)
+            try await world.b.engine.downloader.requestPersistently(row.key)
             try await world.settle()
             #expect(try world.b.live("f").contentState == .complete)
             #expect(try !world.b.engine.summary().lacksSpace)
@@ -106,7 +106,7 @@ import UbiquityTestSupport
         try await runBelowFloor { world in
             try await world.a.create("f", Self.large)
             try await world.settle()
-            try await world.b.engine.requestPersistently(world.b.live("f").key)
+            try await world.b.engine.downloader.requestPersistently(world.b.live("f").key)
             try world.b.pin("f")
             try await world.settle()
             try await world.a.edit("f") { $0 + [1] }

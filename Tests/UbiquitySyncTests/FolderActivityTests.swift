@@ -11,7 +11,7 @@ import UbiquityTestSupport
     private func activity(_ device: SimulatedDevice, _ path: String) throws -> FolderActivity {
         let folder = path.isEmpty ? ItemKey.root : try device.live(path).key
         let engine = try device.engine
-        return try device.index.read { try FolderActivity(below: folder, $0.sums(below: folder), engine, $0) }
+        return try device.index.read { try FolderActivity(below: folder, $0.sums(below: folder), engine.status, $0) }
     }
 
     @Test func refusedUploadShowsInTheFoldersAbove() async throws {

@@ -411,7 +411,7 @@ import UbiquityWire
             var lost: VersionID?
             try await decide(.restore, world) { conflict in
                 lost = conflict.id
-                let others = try await world.a.engine.otherVersions(of: world.a.live("f").id)
+                let others = try await world.a.engine.versions.otherVersions(of: world.a.live("f").id)
                 return isConflict ? conflict.id : try #require(others.first { $0.kind == .history }).id
             }
             for device in world.devices {
@@ -485,7 +485,7 @@ import UbiquityWire
                 world.cloud.forgetUnusedChunks()
                 try await world.sleep(.milliseconds(1))
             }
-            isTold = try world.a.engine.pendingUploads(limit: 5).contains { $0.problem != nil }
+            isTold = try world.a.engine.status.pendingUploads(limit: 5).contains { $0.problem != nil }
             let commits = world.a.link.counts.calls[.commit] ?? 0
             #expect(commits > 1 && commits < 20, "\(commits) commits in 30 s")
             #expect(isTold)
@@ -506,7 +506,7 @@ import UbiquityWire
             try await world.sleep(.seconds(30))
             let commits = world.a.link.counts.calls[.commit] ?? 0
             #expect(commits > 1 && commits < 20, "\(commits) commits in 30 s")
-            #expect(try world.a.engine.pendingUploads(limit: 5).contains { $0.problem != nil })
+            #expect(try world.a.engine.status.pendingUploads(limit: 5).contains { $0.problem != nil })
             world.a.link.forgetScript()
             try await world.settle()
             #expect(try await world.b.read("f") == [2, 2])

@@ -33,7 +33,7 @@ import UbiquityWire
             world.c.link.setAway(true)
             func waited(_ device: SimulatedDevice, _ limit: Duration) async throws -> Duration {
                 let start = world.world.uptime
-                try await device.engine.awaitFirstListing(atMost: limit)
+                try await device.engine.status.awaitFirstListing(atMost: limit)
                 return world.world.uptime - start
             }
             #expect(try await waited(world.c, .seconds(60)) < .seconds(60))
@@ -280,7 +280,7 @@ import UbiquityWire
             for number in 0..<6 {
                 try await world.b.materialize("f\(number)")
                 #expect(try await world.b.read("f\(number)") == [UInt8(number), 1, 2, 3])
-                #expect(try world.b.engine.cachedBytes() <= 10)
+                #expect(try world.b.engine.space.cachedBytes() <= 10)
                 #expect(try world.b.store.all().count <= 2, "the room is free")
             }
             #expect(try world.b.paths().filter { !$0.row.isPlaceholder }.map(\.path).sorted() == ["f4", "f5"])

@@ -47,19 +47,19 @@ import UbiquityTestSupport
             var row = try world.b.live("f")
             let engine = try world.b.engine
             // Nobody wants it.
-            #expect(try engine.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
-            try await engine.requestPersistently(row.key)
+            #expect(try engine.status.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
+            try await engine.downloader.requestPersistently(row.key)
             row = try world.b.live("f")
-            #expect(try engine.awaited(limit: 5) == [row.key])
+            #expect(try engine.status.awaited(limit: 5) == [row.key])
             let error = try engine.status(of: row).downloadingError
             #expect(error?.code == .notUploadedYet && error?.message.contains("a has not uploaded") == true, "\(String(describing: error))")
             let eager = world.devices[2], same = try eager.live("f")
-            #expect(try eager.engine.awaited(limit: 5) == [same.key] && eager.engine.whyNotHere(same.key) == error)
+            #expect(try eager.engine.status.awaited(limit: 5) == [same.key] && eager.engine.status.whyNotHere(same.key) == error)
             #expect(try eager.engine.status(of: same).downloadingError == error)
             try await world.settle()
             row = try world.b.live("f")
             #expect(row.contentState == .complete)
-            #expect(try engine.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
+            #expect(try engine.status.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
         }
     }
 

@@ -19,7 +19,7 @@ import UbiquityWire
         try await world.a.edit("f") { _ in [2, 2] }
         try await world.settle()
         try await world.b.materialize("f")
-        let earlier = try await world.b.engine.otherVersions(of: world.b.live("f").id)
+        let earlier = try await world.b.engine.versions.otherVersions(of: world.b.live("f").id)
         try world.b.setPaused(true)
         try await before(world.b)
         try await world.sleep(.seconds(5))
@@ -117,7 +117,7 @@ import UbiquityWire
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in }
             for _ in 0..<4 { world.b.link.script(.fetchChunks, .hold(.seconds(30))) }
-            let versions = try await world.b.engine.otherVersions(of: world.b.live("f").id)
+            let versions = try await world.b.engine.versions.otherVersions(of: world.b.live("f").id)
             let second = try #require(versions.first { $0.content.size == 2 })
             try world.b.index.decide([(.restore, second.id)], of: world.b.live("f").key)
             try await world.sleep(.seconds(5))

@@ -103,11 +103,11 @@ import UbiquityWire
             for name in ["f", "g"] { try await world.a.edit(name) { _ in [1] } }
             try await world.sleep(.seconds(2))
             #expect(try ["f", "g"].allSatisfy { try !world.a.live($0).dirty.isEmpty })
-            #expect(Set(engine.resting) == Set(keys))
+            #expect(Set(engine.status.resting) == Set(keys))
             engine.endRests(of: keys.prefix(1))
             try await world.sleep(.seconds(2))
             #expect(try world.a.live("f").dirty.isEmpty && !world.a.live("g").dirty.isEmpty)
-            #expect(Set(engine.resting) == Set(keys))
+            #expect(Set(engine.status.resting) == Set(keys))
             try await world.settle()
             try await world.check()
         }
@@ -125,7 +125,7 @@ import UbiquityWire
                 try await world.a.edit("f") { _ in Array(repeating: UInt8(number), count: length) }
                 // Longer than a save takes to go up if nothing holds it back.
                 try await world.sleep(.milliseconds(200))
-                if try world.a.engine.pendingUploads(limit: 10).contains(where: { $0.restsUntil != nil }) { rests += 1 }
+                if try world.a.engine.status.pendingUploads(limit: 10).contains(where: { $0.restsUntil != nil }) { rests += 1 }
             }
             let versions = try await world.cloud.versions(of: world.a.live("f").id)
             #expect(versions.count <= saves * 2 / 3)

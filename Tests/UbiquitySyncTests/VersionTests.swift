@@ -126,7 +126,7 @@ import UbiquityWire
             try world.b.setPaused(false)
             try await world.settle()
             #expect(try conflicts(world.a).isEmpty && conflicts(world.b).isEmpty)
-            let kinds = try await world.b.engine.allVersions(of: world.b.live("f").id).map(\.kind)
+            let kinds = try await world.b.engine.versions.allVersions(of: world.b.live("f").id).map(\.kind)
             #expect(kinds == [.current, .resolved, .history])
             #expect(try world.b.index.read { try $0.versionActionCount() } == 0)
         }
@@ -137,10 +137,10 @@ import UbiquityWire
         try await run { world in
             _ = try await makeConflict(world)
             func kinds(_ device: SimulatedDevice) async throws -> [RemoteVersion.Kind] {
-                try await device.engine.otherVersions(of: device.live("f").id).map(\.kind)
+                try await device.engine.versions.otherVersions(of: device.live("f").id).map(\.kind)
             }
             for device in [world.a, world.b] { #expect(try await kinds(device) == [.conflict, .history]) }
-            let earlier = try await world.a.engine.otherVersions(of: world.a.live("f").id).first { $0.kind == .history }
+            let earlier = try await world.a.engine.versions.otherVersions(of: world.a.live("f").id).first { $0.kind == .history }
             try world.a.index.decide([(.remove, #require(earlier).id)], of: world.a.live("f").key)
             try await world.settle()
             for device in [world.a, world.b] { #expect(try await kinds(device) == [.conflict], "\(device.name)") }
@@ -180,7 +180,7 @@ import UbiquityWire
         try await run { world in
             let (lost, _) = try await makeConflict(world)
             let found = try #require(try conflicts(world.b).first)
-            let copy = try await world.b.engine.copy(found)
+            let copy = try await world.b.engine.versionDownloads.copy(found)
             let row = try world.b.live("f")
             let place = VersionPlace(parent: 1, name: try ItemName("f"), isExclusive: false)
             try world.b.setPaused(true)
@@ -244,16 +244,16 @@ import UbiquityWire
             try await world.a.edit("f") { _ in [2, 2] }
             try await world.settle()
             let item = try world.b.live("f").id
-            let found = try await world.b.engine.otherVersions(of: item)
+            let found = try await world.b.engine.versions.otherVersions(of: item)
             #expect(found.map(\.kind) == [.history] && found.first?.content.size == 1)
             #expect(try await content(of: #require(found.first), on: world.b) == [1])
             let asked = world.b.link.counts.calls[.versions]
-            _ = try await world.b.engine.otherVersions(of: item)
+            _ = try await world.b.engine.versions.otherVersions(of: item)
             #expect(world.b.link.counts.calls[.versions] == asked)
             try world.b.setPaused(true)
-            #expect(try await world.b.engine.otherVersions(of: item) == found)
+            #expect(try await world.b.engine.versions.otherVersions(of: item) == found)
             world.b.link.setAway(true)
-            #expect(try await world.b.engine.otherVersions(of: item) == found)
+            #expect(try await world.b.engine.versions.otherVersions(of: item) == found)
         }
     }
 
@@ -266,10 +266,10 @@ import UbiquityWire
             let item = try world.b.live("f").id
             world.b.link.script(.versions, .vanishBefore {})
             let start = world.world.uptime
-            for _ in 0..<20 { #expect(try await world.b.engine.otherVersions(of: item).isEmpty) }
+            for _ in 0..<20 { #expect(try await world.b.engine.versions.otherVersions(of: item).isEmpty) }
             #expect(world.world.uptime - start < .seconds(5))
             try await world.sleep(.seconds(20))
-            #expect(try await world.b.engine.otherVersions(of: item).count == 1)
+            #expect(try await world.b.engine.versions.otherVersions(of: item).count == 1)
         }
     }
 
@@ -285,16 +285,16 @@ import UbiquityWire
             try world.a.remove("d")
             try await world.settle()
             #expect(try world.b.row("d") == nil)
-            let trash = try await world.b.engine.trash(in: nil, limit: 10)
+            let trash = try await world.b.engine.trash.items(in: nil, limit: 10)
             #expect(trash.items.map(\.item.name.description) == ["d"])
             let deleted = try #require(trash.items.first)
-            #expect(try await world.b.engine.undelete(deleted, to: nil) == 4)
+            #expect(try await world.b.engine.trash.undelete(deleted, to: nil) == 4)
             try await world.settle()
             for device in [world.a, world.b] {
                 #expect(try device.row("d/e/g") != nil && device.row("d/f") != nil)
                 #expect(try device.row("d/earlier") == nil, "that was deleted by itself")
             }
-            #expect(try await world.b.engine.trash(in: nil, limit: 10).items.map(\.item.name.description) == ["earlier"])
+            #expect(try await world.b.engine.trash.items(in: nil, limit: 10).items.map(\.item.name.description) == ["earlier"])
         }
     }
 
@@ -316,9 +316,9 @@ import UbiquityWire
             #expect(try world.b.paths().isEmpty)
             for name in names {
                 let path = "\(name)/\(name)"
-                let found = try #require(try await world.b.engine.trashed(at: path))
+                let found = try #require(try await world.b.engine.trash.item(at: path))
                 #expect(Array(found.path.utf8) == Array(path.utf8))
-                _ = try await world.b.engine.undelete(found, to: nil)
+                _ = try await world.b.engine.trash.undelete(found, to: nil)
                 try await world.settle()
                 #expect(try await world.b.read(path) == Array(name.utf8))
             }
@@ -333,10 +333,10 @@ import UbiquityWire
             try await world.settle()
             try world.a.remove("f")
             try await world.settle()
-            let deleted = try #require(try await world.b.engine.trash(in: nil, limit: 10).items.first)
+            let deleted = try #require(try await world.b.engine.trash.items(in: nil, limit: 10).items.first)
             for _ in 0..<times { world.b.link.script(.commit, .fail(OutdatedCommit(last: 1))) }
             do {
-                #expect(try await world.b.engine.undelete(deleted, to: nil) == 1)
+                #expect(try await world.b.engine.trash.undelete(deleted, to: nil) == 1)
                 #expect(times < 100)
             } catch let error as UbiquityError {
                 #expect(times == 100 && error.code == .busy)
@@ -364,8 +364,8 @@ import UbiquityWire
             let before = try world.a.paths().map(\.path)
             try world.a.remove("d")
             try await world.settle()
-            let deleted = try #require(try await world.b.engine.trash(in: nil, limit: 10).items.first)
-            #expect(try await world.b.engine.undelete(deleted, to: nil) == before.count)
+            let deleted = try #require(try await world.b.engine.trash.items(in: nil, limit: 10).items.first)
+            #expect(try await world.b.engine.trash.undelete(deleted, to: nil) == before.count)
             try await world.settle()
             for device in [world.a, world.b] { #expect(try device.paths().map(\.path) == before, "\(device.name)") }
             #expect(try await world.b.read("d/twice") == [9])
@@ -393,16 +393,16 @@ import UbiquityWire
             for device in [world.a, world.b] {
                 #expect(try device.row("d/f") != nil && device.row("d/e") == nil && device.row("d/h") == nil)
             }
-            #expect(try await world.b.engine.trashed(at: "d") == nil)
-            let left = try await world.b.engine.trashed(in: "d")
+            #expect(try await world.b.engine.trash.item(at: "d") == nil)
+            let left = try await world.b.engine.trash.items(deletedIn: "d")
             #expect(Set(left.map(\.path)) == ["d/e", "d/h"])
-            #expect(try await world.b.engine.undelete(left) == 3)
+            #expect(try await world.b.engine.trash.undelete(left) == 3)
             try await world.settle()
             for device in [world.a, world.b] {
                 #expect(try device.row("d/e/g") != nil && device.row("d/h") != nil)
                 #expect(try device.row("d/earlier") == nil && device.row("dd") == nil)
             }
-            #expect(try await world.b.engine.trashed(in: "dd").isEmpty)
+            #expect(try await world.b.engine.trash.items(deletedIn: "dd").isEmpty)
         }
     }
 }

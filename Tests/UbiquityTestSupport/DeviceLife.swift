@@ -155,16 +155,16 @@ private struct DirectControl: ItemControl {
     let engine: SyncEngine
     func requestDownload(_ key: ItemKey) async throws { engine.request(key) }
     func evict(_ key: ItemKey) async throws { try engine.evict(key) }
-    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws { try engine.setPinned(key, isPinned) }
+    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws { try engine.downloader.setPinned(key, isPinned) }
 }
 
 /// The versions that the hidden folders show.
 private struct DirectVersions: VersionSource {
     let engine: SyncEngine
-    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.otherVersions(of: item) }
+    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.versions.otherVersions(of: item) }
     func begin(_ version: RemoteVersion) async throws -> PartialContent { try await engine.begin(version) }
-    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
-    func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.tree(of: version) }
+    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.versionDownloads.copy(version) }
+    func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.versionDownloads.tree(of: version) }
 }
 
 /// Writes the engine's log to the trace.

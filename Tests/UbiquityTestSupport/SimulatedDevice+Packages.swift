@@ -8,7 +8,7 @@ extension SimulatedDevice {
     package func members(of version: RemoteVersion) async throws -> [String: [UInt8]] {
         var result: [String: [UInt8]] = [:]
         let engine = try engine
-        for member in try await engine.tree(of: version).members {
+        for member in try await engine.versionDownloads.tree(of: version).members {
             let path = member.path.map(\.description).joined(separator: "/")
             result[path] = []
             guard let file = version.file(member) else { continue }

@@ -122,7 +122,7 @@ extension SimulatedDevice {
     // MARK: Sync
 
     package func evict(_ path: String) throws { try engine.evict(live(path).key) }
-    package func pin(_ path: String, _ pinned: Bool = true) throws { try engine.setPinned(live(path).key, pinned) }
+    package func pin(_ path: String, _ pinned: Bool = true) throws { try engine.downloader.setPinned(live(path).key, pinned) }
     package func setPaused(_ paused: Bool) throws { try engine.setPaused(paused) }
 
     /// Every path, in the order of the tree.

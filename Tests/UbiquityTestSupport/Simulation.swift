@@ -183,7 +183,7 @@ package final class Simulation: Sendable {
             guard let engine = try? device.engine, let summary = try? engine.summary() else {
                 return "\(device.name) down"
             }
-            let pending = (try? engine.pendingUploads(limit: 10))?.map {
+            let pending = (try? engine.status.pendingUploads(limit: 10))?.map {
                 "\($0.row.summary) \($0.problem?.error.description ?? "")"
             }
             let waiting = try? device.index.read { reader in

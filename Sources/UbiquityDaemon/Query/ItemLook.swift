@@ -15,13 +15,13 @@ struct ItemLook: Sendable {
     func facts(of row: ItemRow, _ reader: IndexReader) throws -> ItemFacts {
         let remote = try reader.remote(id: row.id), conflicts = try reader.conflictCount(of: row)
         guard row.kind == .directory else {
-            let status = engine.status(of: row, remote, conflicts: conflicts)
+            let status = engine.status.status(of: row, remote, conflicts: conflicts)
             return ItemFacts(
                 row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(status),
                 container: container)
         }
         let sums = try reader.sums(below: row.key)
-        let activity = try FolderActivity(below: row.key, sums, engine, reader)
+        let activity = try FolderActivity(below: row.key, sums, engine.status, reader)
         return ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(activity),
             container: container, sums: sums, isPackage: index.isPackage(row))

@@ -71,8 +71,8 @@ final class QueryPump: Sendable {
 
     private func look(_ before: Seen) throws -> Seen {
         let engine = controller.engine
-        var now = Seen(uploads: engine.runningUploads, downloads: engine.runningDownloads)
-        for failed in engine.failedTransfers {
+        var now = Seen(uploads: engine.status.runningUploads, downloads: engine.status.runningDownloads)
+        for failed in engine.status.failedTransfers {
             now.failures[failed.item, default: [:]][failed.direction] = failed.problem.error
         }
         let rows = try now.difference(from: before).compactMap { try controller.parts.index.row(key: $0) }

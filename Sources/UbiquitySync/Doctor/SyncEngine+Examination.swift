@@ -22,7 +22,7 @@ extension SyncEngine {
         if options.repairs, options.isAlone {
             // Do this first after a loss of power. Otherwise an incomplete replacement would count as the content, and
             // the content it replaced would be removed.
-            try await pool.run { if try !self.index.hasUnreadableRows() { try self.restoreReplaced() } }
+            try await pool.run { if try !self.index.hasUnreadableRows() { try self.powerLoss.restoreReplaced() } }
         }
         var diagnosis = try await look(options)
         guard options.repairs, options.isAlone else { return diagnosis }

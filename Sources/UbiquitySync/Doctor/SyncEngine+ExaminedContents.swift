@@ -55,7 +55,7 @@ extension SyncEngine {
     }
 
     func isInUse(_ row: ItemRow) throws -> Bool {
-        try row.isWriting || downloads.download(of: row.key) != nil || whileClosed(row.key) { true } == nil
+        try row.isWriting || fetch.downloads.download(of: row.key) != nil || whileClosed(row.key) { true } == nil
     }
 
     /// Runs `body` while the item is closed. Nil if a program has the item open.
@@ -143,7 +143,7 @@ extension SyncEngine {
         let isHere = kind != .contentMissing
         if row.contentState == .partial {
             if isHere { try store.copyAside(content) }
-            let isDropped = try dropPartial(row, content)
+            let isDropped = try ContentPlacement(context: context).dropPartial(row, content)
             return .repaired(isDropped ? "it is a placeholder again" : "the download has completed meanwhile")
         }
         if row.dirty.contains(.content) || row.isExcluded { return try repairOwn(row, content, isHere: isHere) }
@@ -160,10 +160,10 @@ extension SyncEngine {
     /// Repairs a content that only this device has.
     private func repairOwn(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws -> Finding.Outcome {
         guard isHere else {
-            guard !row.isExcluded, try hasVersionThere(row) else {
+            guard !row.isExcluded, try powerLoss.hasVersionThere(row) else {
                 return .unrepaired("it was never uploaded and is lost; remove the file, or write it again")
             }
-            try reviewChangedContent(row)
+            try powerLoss.reviewChangedContent(row)
             return .repaired("the file has the cloud's version; later local changes are lost")
         }
         guard let status = try store.status(of: content) else { return .found }
@@ -236,7 +236,7 @@ extension SyncEngine {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
         return try files.compactMap { content in
-            guard !used.contains(content), !store.isRetired(content), !isHeld(content),
+            guard !used.contains(content), !store.isRetired(content), !fetch.inUse.contains(content),
                 let status = try store.status(of: content), status.size > 0,
                 try index.read({ try $0.row(content: content) }) == nil,
                 try !leavesLeftovers || index.read({ try $0.hadItem(content) })
@@ -262,13 +262,5 @@ extension SyncEngine {
                 options.repairs ? .repaired("set aside as \(try store.setAside(stray: name))") : .found
             return Finding(.contentUnused, "content/\(name)", "it is not a content", outcome)
         }
-    }
-
-    /// Whether a running operation uses the content, although no item references it yet or any more.
-    func isHeld(_ content: ContentID) -> Bool {
-        downloads.download(with: content) != nil || versionContents.contains(content)
-            || made.withLock { $0.contains(content) }
-            || openItems?.isUnnamed(content) ?? false
-            || staged.withLock { $0.values.contains { $0.content.id == content } }
     }
 }

@@ -46,7 +46,7 @@ extension SyncEngine {
     func lostContents(_ options: ExaminationOptions) throws -> [Finding] {
         guard options.isAlone, try !index.read({ try $0.feedPosition().isInSnapshot }) else { return [] }
         let lost = try rowsWithoutContent().filter { row in
-            try row.content == nil && row.version == nil && (row.isExcluded || !hasVersionThere(row))
+            try row.content == nil && row.version == nil && (row.isExcluded || !powerLoss.hasVersionThere(row))
         }
         return try lost.map { row in
             Finding(

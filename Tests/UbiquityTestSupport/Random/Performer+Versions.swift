@@ -39,7 +39,7 @@ extension Performer {
     /// Restores to the old place, or to another one.
     func undelete() async throws {
         let engine = try device.life.engine
-        let trash = try await engine.trash(in: nil, limit: 20).items
+        let trash = try await engine.trash.items(in: nil, limit: 20).items
         guard !trash.isEmpty else { return }
         let item = random.pick(trash)
         var place: Place?
@@ -47,14 +47,14 @@ extension Performer {
             place = Place(parent: try device.live(path).id, name: item.item.name)
         }
         note("brings \(item.path) back from the trash\(place == nil ? "" : ", to another folder")")
-        _ = try await engine.undelete(item, to: place)
+        _ = try await engine.trash.undelete(item, to: place)
     }
 
     /// Moves the version over the file, or to a new name.
     private func move(_ conflict: RemoteVersion, of row: ItemRow) async throws {
         note("moves \(conflict.id) of \(row.key)")
         let life = try device.life
-        let copy = try await life.engine.copy(conflict)
+        let copy = try await life.engine.versionDownloads.copy(conflict)
         guard let entry = row.entry, let folder = try life.index.row(key: entry.parent),
             let target = try life.index.row(key: row.key)
         else { return try life.store.remove(copy) }

@@ -300,6 +300,11 @@ final class DownloadTable: Sendable {
 
     static let stopped = UbiquityError(.offline, "the mount is ending")
 
+    /// Fails the waits of all downloads. A later reader tries anew.
+    func failAll(_ error: UbiquityError) {
+        for download in all { download.fail(error) }
+    }
+
     func stopAll() {
         let (lanes, downloads) = state.withLock { state in
             state.isStopped = true

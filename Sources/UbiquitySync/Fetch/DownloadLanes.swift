@@ -5,10 +5,22 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Fetches a download's chunks: from this device first, then from the cloud.
-extension SyncEngine {
+/// Fetches the chunks of downloads in lanes: from this device first, then from the cloud. Completes a content when its
+/// last chunk is here, and retires a download that nobody wants.
+///
+/// It holds nothing: the table of downloads has the lanes. The downloader and the background downloads start lanes. It
+/// asks `CacheSpace` for space, and stages the contents of packages.
+struct DownloadLanes: SyncRoom {
+    let context: SyncContext
+    let downloads: DownloadTable
+    let space: CacheSpace
+    let versionContents: VersionContents
+    let packages: PackageStagingLink
+
+    private var placement: ContentPlacement { ContentPlacement(context: context) }
+
     /// Starts lanes for the download, up to the limit.
-    func startLanes(_ download: Download) {
+    func start(_ download: Download) {
         while download.enterLane(limit: SyncLimits.fetchesInFlight) {
             guard downloads.runLane({ await self.runLane(download) }) else {
                 download.leaveLane()
@@ -26,7 +38,7 @@ extension SyncEngine {
                         download.unclaimFinish()
                         throw error
                     }
-                    if download.isBackground { noteBackgroundEnd() }
+                    if download.isBackground { wakeForFreeSlots() }
                     break
                 }
                 guard let batch = download.claimBatchOrLeave() else {
@@ -43,7 +55,7 @@ extension SyncEngine {
             retire(download)
         } catch {
             download.leaveLane()
-            noteFailure(of: download, UbiquityError.from(error).ofContent)
+            recordFailure(of: download, UbiquityError.from(error).ofContent)
         }
         progress.fire()
     }
@@ -55,9 +67,9 @@ extension SyncEngine {
         if error.code == .signedOut { feedSignal.fire() }
     }
 
-    private func noteFailure(of download: Download, _ error: UbiquityError) {
+    private func recordFailure(of download: Download, _ error: UbiquityError) {
         // A version's content belongs to no item. Only its reader gets the error.
-        if error.code != .cancelled, !versionContents.isOne(download.content.id) {
+        if error.code != .cancelled, !versionContents.contains(download.content.id) {
             logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
             if error.isAboutConnection, error.code != .timedOut {
                 show(error, of: download.key)
@@ -92,7 +104,7 @@ extension SyncEngine {
         }
         // Another reader may have resumed the download meanwhile.
         guard downloads.download(of: download.key) == nil else { return }
-        if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }
+        if let row = try index.row(key: download.key) { try placement.dropPartial(row, download.content.id) }
     }
 
     /// Gets chunks. On a full disk, a file whose eviction would free space may be about to close, so a wanted download
@@ -192,98 +204,36 @@ extension SyncEngine {
 
     // MARK: The end
 
+    /// Wakes the download loop when background downloads have ended and slots are free. It starts several at a time,
+    /// because each search for them costs time.
+    private func wakeForFreeSlots() {
+        let running = downloads.all.count { $0.isBackground && !$0.content.isComplete }
+        if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
+    }
+
     private func finish(_ download: Download) async throws {
         // A package's new content is not shown yet.
-        if download.isReplacement, try await pool.run(evenIfCancelled: true, { try self.stage(download) }) {
-            return noteCome(download)
+        if download.isReplacement, try await pool.run(evenIfCancelled: true, { try self.packages.stage(download) }) {
+            return recordArrival(of: download)
         }
-        if download.isBackground, openItems?.mayBeUsed(download.key) ?? false { noteBackgroundEnd() }
+        if download.isBackground, openItems?.mayBeUsed(download.key) ?? false { wakeForFreeSlots() }
         // A client that edits the old content saves it first, so that the edit becomes a conflict and is not lost.
         let done = download.isReplacement ? try await openItems?.prepare(for: [.content(download.key)]) : nil
         defer { done?() }
         let content = download.content
         let dropped = try await pool.run(evenIfCancelled: true) { () -> [ContentID] in
-            guard download.isReplacement else { return try self.finishPlaceholder(download.key, content) }
-            return try self.stage(download) ? [] : try self.finishReplacement(download)
+            guard download.isReplacement else { return try self.placement.finishPlaceholder(download.key, content) }
+            return try self.packages.stage(download) ? [] : try self.placement.finishReplacement(download)
         }
-        noteCome(download)
+        recordArrival(of: download)
         discard(dropped)
     }
 
-    private func noteCome(_ download: Download) {
+    private func recordArrival(of download: Download) {
         downloads.remove(download)
         download.wakeReaders()
         problems.clear(.download, of: download.key)
         logger.debug("downloaded", metadata: ["item": "\(download.key)"])
         progress.fire()
-    }
-
-    func finishPlaceholder(_ key: ItemKey, _ content: PartialContent) throws -> [ContentID] {
-        try index.write(.remote) { transaction in
-            guard let row = try transaction.row(key: key), row.content == content.id,
-                row.contentState == .partial
-            else {
-                // The item was deleted or got a newer version meanwhile, and programs that have it open read on to its
-                // end. Or it was finished before (`finishIfComplete`) and perhaps written since.
-                return []
-            }
-            try content.finish(modifiedAt: row.modifiedAt)
-            var next = row
-            next.contentState = .complete
-            next.flags.insert(.keptCurrent)
-            next.flags.remove(.downloadRequested)
-            try transaction.update(next, before: row)
-            try transaction.setLocations(content.manifest, in: content.id)
-            transaction.note(.content, before: row, after: next)
-            var settler = settler(transaction)
-            try settler.settle(row.id)
-            return settler.dropped
-        }
-    }
-
-    /// Replaces the old content with the new one, unless the file has changed here meanwhile.
-    private func finishReplacement(_ download: Download) throws -> [ContentID] {
-        let content = download.content
-        return try index.write(.remote) { transaction in
-            guard let row = try transaction.row(key: download.key), row.contentState == .complete, !row.isWriting,
-                !row.dirty.contains(.content), !row.isDeleted, let remote = try transaction.remote(id: row.id),
-                remote.content?.version == download.version
-            else { return [content.id] }
-            let new = StagedContent(id: row.id, content: content, version: download.version)
-            try exchange(row, remote, new, transaction)
-            var settler = settler(transaction)
-            try settler.settle(row.id)
-            return row.content.map { [$0] } ?? []
-        }
-    }
-
-    /// Gives the item the new content under a new inode number. The caller removes the old backing file.
-    func exchange(
-        _ row: ItemRow, _ remote: RemoteItem, _ new: StagedContent, _ transaction: IndexTransaction
-    ) throws {
-        let content = new.content
-        try content.finish(modifiedAt: remote.modifiedAt)
-        var next = row
-        next.ino = UInt64(transaction.newNumber())
-        next.content = content.id
-        next.version = new.version
-        next.size = content.size
-        next.flags.insert(.keptCurrent)
-        next.flags.remove(.downloadRequested)
-        if !row.dirty.contains(.times) {
-            next.modifiedAt = remote.modifiedAt
-            next.createdAt = remote.createdAt
-        }
-        next.changedAt = timekeeper.now()
-        if !configuration.trustsPrivileges { next.dropPrivileges() }
-        if let old = row.content { try transaction.forgetContent(old) }
-        try transaction.update(next, before: row)
-        try transaction.setContent(
-            ContentRecord(
-                content: content.id, version: new.version, size: content.size, manifest: content.manifest,
-                unsyncedBoot: configuration.boot))
-        try transaction.setLocations(content.manifest, in: content.id)
-        transaction.note(.replaced, before: row, after: next)
-        try transaction.noteOtherNames(of: next)
     }
 }

@@ -4,8 +4,14 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 package import UbiquityWire
 
-// The trash. The cloud keeps it, and this device has no copy.
-extension SyncEngine {
+/// The trash: lists deleted items and restores them. The cloud keeps it, and this device has no copy.
+///
+/// It holds nothing. The commands call it. It sends its commits through `CommitSender`.
+package struct Trash: SyncRoom {
+    package let context: SyncContext
+    let sender: CommitSender
+    let answers: CommitAnswers
+
     /// Deletions at most this far apart, in seconds, count as one: the deletion of a large tree is uploaded in several
     /// commits, innermost items first.
     private static let deletionGap = 10.0
@@ -17,7 +23,7 @@ extension SyncEngine {
     /// Deleted items, the most recent first.
     /// - Parameter folder: lists the items of this deleted folder. Nil lists items that were not deleted along with
     ///   their folder.
-    package func trash(in folder: ItemID?, limit: Int) async throws -> TrashPage {
+    package func items(in folder: ItemID?, limit: Int) async throws -> TrashPage {
         try connection.requireAllowed()
         var result = TrashPage(items: [], hasMore: true)
         while result.hasMore, result.items.count < limit {
@@ -34,7 +40,7 @@ extension SyncEngine {
     }
 
     /// The deleted item that was at a path: the most recently deleted one, or nil if there is none.
-    package func trashed(at path: String) async throws -> TrashedItem? {
+    package func item(at path: String) async throws -> TrashedItem? {
         var folder: ItemID?
         // Each round descends one folder.
         for _ in 0..<Limits.maximumDepth {
@@ -52,7 +58,7 @@ extension SyncEngine {
 
     /// The items of the last deletion in an existing folder, usually one restored without its content. For a deleted
     /// subfolder, only the folder itself.
-    package func trashed(in folder: String) async throws -> [TrashedItem] {
+    package func items(deletedIn folder: String) async throws -> [TrashedItem] {
         var found = [TrashedItem]()
         try await eachTrashed(in: nil) { item in
             guard item.path.isPath(in: folder) else { return }
@@ -63,7 +69,7 @@ extension SyncEngine {
     }
 
     /// The deleted item with this id, or nil if there is none.
-    package func trashed(_ id: ItemID) async throws -> TrashedItem? {
+    package func item(_ id: ItemID) async throws -> TrashedItem? {
         var folders: [ItemID?] = [nil], seen = Set<ItemID>()
         while let folder = folders.popLast() {
             var found: TrashedItem?
@@ -164,7 +170,7 @@ extension SyncEngine {
                     id: item.id, kind: item.kind, baseRevision: item.revision, changedAt: now, action: .undelete(place))
             })
         let response = try await sendUntilTaken(request)
-        try await pool.run(evenIfCancelled: true) { try self.take(response) }
+        try await pool.run(evenIfCancelled: true) { try self.answers.apply(response) }
     }
 
     /// Sends a commit, and repeats it while other commits of this device overtake it.

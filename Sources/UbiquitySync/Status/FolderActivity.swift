@@ -21,35 +21,35 @@ package struct FolderActivity: Sendable, Hashable {
     private static let maximumAwaited = 1000
 
     /// - Parameter sums: the totals of the folder. If nothing is pending or absent, no item is examined.
-    package init(below folder: ItemKey, _ sums: FolderSums, _ engine: SyncEngine, _ reader: IndexReader) throws {
+    package init(below folder: ItemKey, _ sums: FolderSums, _ status: StatusReader, _ reader: IndexReader) throws {
         var ancestry = Ancestry(folder, reader)
-        for (key, progress) in engine.transfers.uploading {
+        for (key, progress) in status.transfers.uploading {
             guard let row = try ancestry.row(key) else { continue }
             isUploading = true
             uploadedBytes &+= Int64(min(Double(row.size), Double(Limits.maximumFileSize)) * progress.percent / 100)
         }
-        for download in engine.downloads.all {
+        for download in status.fetch.downloads.all {
             guard let row = try ancestry.row(download.key) else { continue }
             if download.hasLanes { isDownloading = true }
             if row.isPlaceholder { downloadedBytes &+= download.content.presentBytes }
         }
         guard sums.pending > 0 || sums.absent > 0 else { return }
         // In a fixed order, so that the same error is shown as long as it lasts.
-        for (key, direction, problem) in engine.problems.all.sorted(by: { $0.item < $1.item }) {
+        for (key, direction, problem) in status.problems.all.sorted(by: { $0.item < $1.item }) {
             if direction == .upload ? uploadingError != nil || sums.pending == 0 : downloadingError != nil { continue }
             guard let row = try ancestry.row(key) else { continue }
             let remote = try reader.remote(id: row.id)
             if direction == .upload {
                 if !row.isUploaded(remote) { uploadingError = problem.error }
             } else if row.isPlaceholder {
-                downloadingError = engine.downloadingError(row, remote)
+                downloadingError = status.downloadingError(row, remote)
             }
         }
         guard downloadingError == nil, sums.absent > 0, sums.pending > 0 else { return }
-        let eager = engine.configuration.policy == .eager ? Int64.max : 0
+        let eager = status.configuration.policy == .eager ? Int64.max : 0
         for key in try reader.awaited(eager: eager, limit: Self.maximumAwaited) {
             guard let row = try ancestry.row(key) else { continue }
-            downloadingError = engine.downloadingError(row, try reader.remote(id: row.id))
+            downloadingError = status.downloadingError(row, try reader.remote(id: row.id))
             if downloadingError != nil { return }
         }
     }
@@ -81,15 +81,5 @@ private struct Ancestry {
         let isBelow = try reader.isWithin(parent, folder)
         known[parent] = isBelow
         return isBelow
-    }
-}
-
-extension SyncEngine {
-    /// Records contents that are complete by now. Call it before querying a folder's totals.
-    package func finishDownloads() {
-        for download in downloads.all where download.content.isComplete {
-            // On a full disk the status remains as it was.
-            try? finishIfComplete(download.key)
-        }
     }
 }

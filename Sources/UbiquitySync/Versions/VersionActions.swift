@@ -4,8 +4,14 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Decisions about versions. They are queued in the index, online or offline, and sent in their order.
-extension SyncEngine {
+/// Sends decisions about versions. They are queued in the index, online or offline, and sent in their order.
+///
+/// It holds nothing. The uploader calls `send` between its groups. It sends its commits through `CommitSender`.
+struct VersionActions: SyncRoom {
+    let context: SyncContext
+    let sender: CommitSender
+    let answers: CommitAnswers
+
     /// The decisions about one file that are sent together.
     private struct Decided {
         var actions: [PendingVersionAction]
@@ -14,7 +20,7 @@ extension SyncEngine {
 
     /// Sends the queued decisions about versions.
     /// - Returns: whether there may be more.
-    func pushVersionActions() async throws -> Bool {
+    func send() async throws -> Bool {
         try connection.requireAllowed()
         let (decided, outdated) = try await pool.run { try self.gatherDecisions() }
         for action in outdated { try await giveUp([action], of: action.item) }
@@ -88,10 +94,12 @@ extension SyncEngine {
             changes: decided.map(\.change))
         do {
             let response = try await sender.send(request)
-            try await pool.run(evenIfCancelled: true) { try self.accept(decided, response) }
+            try await pool.run(evenIfCancelled: true) {
+                try self.answers.apply(response, forgetting: decided.flatMap(\.actions))
+            }
         } catch let error as OutdatedCommit {
             try await sender.raiseNumbers(after: error)
-        } catch let error as UbiquityError where Self.isAboutContent(error) {
+        } catch let error as UbiquityError where SyncEngine.isAboutContent(error) {
             guard decided.count > 1 else { return try await refuse(decided[0], error) }
             for one in decided { try await commit([one]) }
         }
@@ -116,40 +124,5 @@ extension SyncEngine {
                 try transaction.noteVersions(of: item, .conflicts)
             }
         }
-    }
-
-    /// Applies the cloud's answer to changes without rows.
-    func take(_ response: CommitResponse) throws {
-        let dropped = try index.write(.remote) { transaction in
-            var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
-            try applier.take(response)
-            return applier.dropped
-        }
-        discard(dropped)
-        connection.succeeded()
-        downloadSignal.fire()
-        progress.fire()
-    }
-
-    private func accept(_ decided: [Decided], _ response: CommitResponse) throws {
-        let dropped = try index.write(.remote) { transaction in
-            var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
-            try applier.take(response)
-            // Remove the decisions afterwards, so that their effect is not announced as a remote change.
-            for one in decided { try transaction.forgetVersionActions(one.actions) }
-            return applier.dropped
-        }
-        discard(dropped)
-        connection.succeeded()
-        downloadSignal.fire()
-        progress.fire()
-    }
-}
-
-extension CommitApplier {
-    /// Applies the cloud's answer to changes without rows.
-    mutating func take(_ response: CommitResponse) throws {
-        for result in response.results { try take(result.item) }
-        try settleAll()
     }
 }

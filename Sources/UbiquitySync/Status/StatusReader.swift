@@ -1,56 +1,25 @@
-internal import Logging
 package import UbiquityCore
 package import UbiquityIndex
 internal import UbiquityContent
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// An item's sync state, as its attributes show it.
-package struct ItemSyncStatus: Sendable, Hashable {
-    package enum Downloading: String, Sendable, Hashable {
-        /// The content is not complete here.
-        case notDownloaded = "not-downloaded"
-        /// A content is here, and the cloud has a newer one.
-        case downloaded
-        /// The content is the newest known version.
-        case current
-    }
+/// Says what is transferred, what waits, and why: for an item, for a list of items, and for the whole container.
+///
+/// It holds nothing. The commands, the file system's attributes and the events call it. It reads the index, the table
+/// of downloads and the context, and asks `CacheSpace` which contents fit.
+package struct StatusReader: SyncRoom {
+    package let context: SyncContext
+    let fetch: FetchRooms
 
-    package var downloading: Downloading
-    package var isDownloading: Bool
-    package var percentDownloaded: Double
-    package var downloadingError: UbiquityError?
-    package var isDownloadRequested: Bool
-    package var isUploading: Bool
-    package var percentUploaded: Double
-    package var uploadingError: UbiquityError?
-    /// Unresolved conflict versions. For a folder, those of all items in it.
-    package var conflictCount: Int
-    /// When the throttle of a frequently changing item ends.
-    package var throttledUntil: Timestamp?
-}
+    private var downloads: DownloadTable { fetch.downloads }
+    private var space: CacheSpace { fetch.space }
 
-/// The sync state of a whole container.
-package struct SyncSummary: Sendable, Hashable {
-    package var connection: ConnectionStatus
-    package var revision: Revision
-    package var pendingUploads: Int
-    package var pendingUploadBytes: Int64
-    package var activeDownloads: Int
-    package var pendingDownloadBytes: Int64
-    /// Whether no upload or download waits and the feed is read to its end. Contents that do not fit on the disk do not
-    /// count.
-    package var isIdle: Bool
-    /// Whether wanted contents wait for space on the disk and nothing else is being downloaded.
-    package var lacksSpace: Bool
-}
-
-extension SyncEngine {
     package func status(of found: ItemRow) throws -> ItemSyncStatus {
         var row = found
         if row.contentState == .partial {
             // On a full disk the status remains as it was.
-            try? finishIfComplete(row.key)
+            try? fetch.downloader.finishIfComplete(row.key)
             row = try index.row(key: row.key) ?? row
         }
         let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
@@ -101,7 +70,7 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let room = try spaceForWanted()
+        let disk = try spaceForWanted()
         let (position, dirty, unsent, actions, bytes, isSettled, isDue) = try index.read { reader in
             let dirty = try reader.dirtyCount()
             return (
@@ -110,7 +79,7 @@ extension SyncEngine {
                 try [.waiting, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
-                try isAnyDownloadDue(reader, room)
+                try isAnyDownloadDue(reader, disk)
             )
         }
         let active = downloads.all.filter(\.hasLanes)
@@ -121,26 +90,26 @@ extension SyncEngine {
             connection: connection.status, revision: position.revision, pendingUploads: unsent + actions,
             pendingUploadBytes: bytes, activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle,
-            lacksSpace: try isIdle && room != nil && hasUnfit())
+            lacksSpace: try isIdle && disk != nil && hasUnfit())
     }
 
     /// The space on the disk, if a download failed for lack of it. Otherwise nil, since measuring the disk is costly.
     private func spaceForWanted() throws -> DiskSpace? { try problems.areAny(.noSpace) ? space.diskSpace() : nil }
 
     /// Whether a content is wanted here that the disk may have space for.
-    private func isAnyDownloadDue(_ reader: IndexReader, _ room: DiskSpace?) throws -> Bool {
+    private func isAnyDownloadDue(_ reader: IndexReader, _ disk: DiskSpace?) throws -> Bool {
         var last = ItemKey(0)
         while true {
-            let rows = try reader.wanted(eager: 0, after: last, limit: room == nil ? 1 : SyncLimits.rowsPerRead)
+            let rows = try reader.wanted(eager: 0, after: last, limit: disk == nil ? 1 : SyncLimits.rowsPerRead)
             guard let end = rows.last else { break }
-            guard rows.allSatisfy({ lacksSpace($0, size: $0.size, room) }) else { return true }
+            guard rows.allSatisfy({ lacksSpace($0, size: $0.size, disk) }) else { return true }
             last = end.key
         }
-        let replaced = try reader.records(.awaitingContent, limit: room == nil ? 1 : SyncLimits.settleBatch)
+        let replaced = try reader.records(.awaitingContent, limit: disk == nil ? 1 : SyncLimits.settleBatch)
         return try !replaced.allSatisfy { id in
             guard let row = try reader.row(id: id), let content = try reader.remote(id: id)?.content
             else { return false }
-            return lacksSpace(row, size: content.size, room)
+            return lacksSpace(row, size: content.size, disk)
         }
     }
 
@@ -152,17 +121,17 @@ extension SyncEngine {
         }
     }
 
-    private func lacksSpace(_ row: ItemRow, size: Int64, _ room: DiskSpace?) -> Bool {
-        guard let room, problems.problem(.download, of: row.key)?.error.code == .noSpace else { return false }
-        return !room.fits(row, size: size)
+    private func lacksSpace(_ row: ItemRow, size: Int64, _ disk: DiskSpace?) -> Bool {
+        guard let disk, problems.problem(.download, of: row.key)?.error.code == .noSpace else { return false }
+        return !disk.fits(row, size: size)
     }
 
     /// Whether the item's download waits for space on the disk.
     package func lacksSpace(_ key: ItemKey) throws -> Bool {
-        guard let room = try spaceForWanted(), let (row, content) = try index.read({ reader in
+        guard let disk = try spaceForWanted(), let (row, content) = try index.read({ reader in
             try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)?.content) }
         }) else { return false }
-        return lacksSpace(row, size: content?.size ?? row.size, room)
+        return lacksSpace(row, size: content?.size ?? row.size, disk)
     }
 
     /// Items to be downloaded in the background, whether or not a download is in progress, and their bytes.
@@ -209,15 +178,39 @@ extension SyncEngine {
     /// The throttled items, in no order.
     package var resting: [ItemKey] { throttle.resting }
 
-    /// Ends the throttle of these items, because somebody waits for them. Later changes are throttled as before.
-    package func endRests(of keys: some Sequence<ItemKey>) {
-        push.withLock { state in
-            for key in keys {
-                // The rescan may be scheduled for another reason.
-                guard let until = throttle.endRest(of: key), state.rescanAt[key] == until else { continue }
-                state.rescanAt[key] = nil
+    // MARK: Transfers in progress
+
+    /// Waits until this device has read the whole container once, or the cloud proves unreachable, at most `limit`.
+    package func awaitFirstListing(atMost limit: Duration) async {
+        let end = timekeeper.uptime() + limit
+        while !Task.isCancelled {
+            let generation = progress.generation, left = end - timekeeper.uptime()
+            guard left > .zero, connection.status.phase == .connecting || connection.isOnline else { return }
+            guard await (try? pool.run({ [index] in try index.read { try $0.hasBeenCaughtUp() } })) == false else {
+                return
             }
+            await progress.wait(since: generation, atMost: left, timekeeper)
         }
-        pushSignal.fire()
+    }
+
+    /// The uploads in progress.
+    package var runningUploads: [ItemKey: TransferProgress] { transfers.uploading }
+
+    /// The downloads in progress.
+    package var runningDownloads: [ItemKey: TransferProgress] {
+        var result = [ItemKey: TransferProgress]()
+        for download in downloads.all where download.hasLanes {
+            result[download.key] = TransferProgress(
+                doneBytes: download.content.presentBytes, totalBytes: download.content.size)
+        }
+        return result
+    }
+
+    /// The error of the item's last download, unless a later one succeeded.
+    package func downloadProblem(of item: ItemKey) -> TransferProblem? { problems.problem(.download, of: item) }
+
+    /// The failed transfers that wait for their next attempt.
+    package var failedTransfers: [(item: ItemKey, direction: TransferDirection, problem: TransferProblem)] {
+        problems.all
     }
 }

@@ -1,11 +1,16 @@
 internal import Logging
 internal import UbiquityContent
 internal import UbiquityCore
-internal import UbiquityIndex
+package import UbiquityIndex
 internal import UbiquitySystem
 
-// Locally changed contents that a program did not sync before a loss of power.
-extension SyncEngine {
+/// Reviews locally changed contents that a program did not sync before a loss of power.
+///
+/// It holds nothing: the index has the boot of the last run. `Recovery` calls it at the start, and the doctor for
+/// single items.
+package struct PowerLoss: SyncRoom {
+    package let context: SyncContext
+
     /// After a reboot, checks every content that waits for its upload, or may be uploaded later because it is excluded
     /// now. For unsynced contents, index and disk may hold different states.
     func reviewChangedContents() throws {
@@ -40,7 +45,7 @@ extension SyncEngine {
 
     /// Restores the replaced content where its replacement is not complete on the disk. Call it before unreferenced
     /// contents are removed.
-    func restoreReplaced() throws {
+    package func restoreReplaced() throws {
         let (boot, replaced) = try index.read { (try $0.lastBoot(), try $0.replacedContents()) }
         guard !replaced.isEmpty else { return }
         if boot != configuration.boot {
@@ -130,7 +135,7 @@ extension SyncEngine {
     }
 
     /// Also handles files that were being written.
-    func reviewChangedContent(_ row: ItemRow) throws {
+    package func reviewChangedContent(_ row: ItemRow) throws {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
         guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
@@ -167,7 +172,7 @@ extension SyncEngine {
         }
     }
 
-    func hasVersionThere(_ row: ItemRow) throws -> Bool {
+    package func hasVersionThere(_ row: ItemRow) throws -> Bool {
         guard !row.dirty.contains(.created), let remote = try index.read({ try $0.remote(id: row.id) }) else {
             return false
         }

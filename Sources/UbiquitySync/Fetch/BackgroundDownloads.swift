@@ -5,16 +5,46 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// The download loop: fetches contents that no program waits for. These are newer versions of downloaded files, pinned
-// and requested items, and with the eager policy everything.
-extension SyncEngine {
-    func runDownloads() async {
+/// The download loop: fetches contents that no program waits for. These are newer versions of downloaded files, pinned
+/// and requested items, and with the eager policy everything. It also fetches files ahead of a program that opens the
+/// files of a folder in order.
+///
+/// It holds the position of the scan for wanted items and the order in which programs read. The engine runs it, and the
+/// downloader calls `readAhead`. It asks `CacheSpace` for space before each download.
+final class BackgroundDownloads: SyncRoom {
+    let context: SyncContext
+    private let downloads: DownloadTable
+    private let space: CacheSpace
+    private let lanes: DownloadLanes
+    private let opener: DownloadOpener
+    private let packages: PackageStagingLink
+    private let fetchable: FetchableContents
+    /// Whether a writer has closed a file since the loop last looked.
+    private let hasClosed = Lock(false)
+    private let wantedScan = Lock(WantedScan())
+    private let readingOrder = Lock(ReadingOrder())
+
+    init(
+        _ context: SyncContext, _ downloads: DownloadTable, _ space: CacheSpace, _ lanes: DownloadLanes,
+        _ opener: DownloadOpener, _ packages: PackageStagingLink
+    ) {
+        self.context = context
+        self.downloads = downloads
+        self.space = space
+        self.lanes = lanes
+        self.opener = opener
+        self.packages = packages
+        fetchable = FetchableContents(context: context, downloads: downloads)
+    }
+
+    /// Runs until the task is cancelled.
+    func run() async {
         while !Task.isCancelled {
             await downloadSignal.wait(atMost: timeToNextDownload(), timekeeper)
             guard !Task.isCancelled else { return }
-            await restAfterClose()
+            await pauseAfterClose()
             do {
-                try await pool.run { try self.settleWaiting() }
+                try await pool.run { try self.placeWaiting() }
                 guard !connection.isPaused, connection.isOnline else { continue }
                 try await startWantedDownloads()
             } catch {
@@ -27,7 +57,7 @@ extension SyncEngine {
     /// Pauses after a close, since programs close one file after another. Each look commits what the index has
     /// gathered. Without the pause, a program that writes many files waited for this loop at every second close
     /// (measured).
-    private func restAfterClose() async {
+    private func pauseAfterClose() async {
         let hasClosed = hasClosed.withLock { hasClosed in
             defer { hasClosed = false }
             return hasClosed
@@ -42,8 +72,8 @@ extension SyncEngine {
     }
 
     /// Places records that waited for a writer's close or for a name.
-    private func settleWaiting() throws {
-        try showReadyPackages()
+    private func placeWaiting() throws {
+        try packages.showReadyPackages()
         // This runs at each close, and the usual answer "none" must not cost a commit.
         guard try index.peek({ try !$0.records(.waiting, limit: 1).isEmpty }) else { return }
         let dropped = try index.write(.remote) { transaction in
@@ -58,36 +88,37 @@ extension SyncEngine {
         let background = downloads.all.filter(\.isBackground)
         // A complete content that waits for a client's claim takes no slot of running downloads. A limit bounds these
         // too.
-        let room = min(
+        let slots = min(
             SyncLimits.concurrentDownloads - background.count { !$0.content.isComplete },
             SyncLimits.waitingReplacements - background.count)
-        guard room > 0 else { return }
-        let wanted = try await pool.run { try self.wantedDownloads(room) }
+        guard slots > 0 else { return }
+        let wanted = try await pool.run { try self.wantedDownloads(slots) }
         for row in wanted {
             downloads.runLane { await self.downloadInBackground(row) }
         }
     }
 
-    /// The next items to download, at most `room`: newer versions of local contents first, then other wanted contents
+    /// The next items to download, at most `slots`: newer versions of local contents first, then other wanted contents
     /// in order of age.
-    private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
+    private func wantedDownloads(_ slots: Int) throws -> [ItemRow] {
         var result = try index.read { reader in
             // An item that waits for its name may have a newer content too.
             try [SettlingState.awaitingContent, .waiting].flatMap { state in
                 try reader.records(state, limit: SyncLimits.settleBatch).compactMap { id in
-                    try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
+                    try reader.row(id: id).flatMap { try self.fetchable.awaitsReplacement($0, reader) ? $0 : nil }
                 }
-            } + wantedByPackages(reader, limit: room)
+            } + packages.wantedByPackages(reader, limit: slots)
         }
-        var room = Room(rows: room, bytes: try space.eagerSpace())
+        var slotsLeft = Slots(rows: slots, bytes: try space.eagerSpace())
         var scan = wantedScan.withLock { $0 }
         var isAnew = scan.isAtBeginning
-        while result.count < room.rows {
+        while result.count < slotsLeft.rows {
             if let key = scan.next() {
-                if let row = try index.read({ try self.placeholder(key, $0) }), room.takes(row) { result.append(row) }
+                let row = try index.read { try self.fetchable.placeholder(key, $0) }
+                if let row, slotsLeft.takes(row) { result.append(row) }
                 continue
             }
-            let start = scan.position, bytes = room.bytes
+            let start = scan.position, bytes = slotsLeft.bytes
             scan.add(try index.read { try $0.wanted(eager: bytes, after: start, limit: SyncLimits.rowsPerRead) })
             guard scan.isAtBeginning else { continue }
             // The end is reached. Start once from the beginning, for items that were skipped.
@@ -95,11 +126,11 @@ extension SyncEngine {
             isAnew = true
         }
         wantedScan.withLock { [scan] in $0 = scan }
-        return Array(result.prefix(room.rows))
+        return Array(result.prefix(slotsLeft.rows))
     }
 
     /// How many downloads may begin, and how many bytes of items that only the eager policy wants.
-    private struct Room {
+    private struct Slots {
         let rows: Int
         var bytes: Int64
 
@@ -111,47 +142,17 @@ extension SyncEngine {
         }
     }
 
-    /// The item's row, if its content is still missing and can be fetched now.
-    func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
-        guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
-            try canDownload(row, reader), try !reader.isRecord(row.id, .awaitingPackage)
-        else { return nil }
-        return row
-    }
-
-    /// Wakes the download loop when background downloads have ended and slots are free. It starts several at a time,
-    /// because each search for them costs time.
-    func noteBackgroundEnd() {
-        let running = downloads.all.count { $0.isBackground && !$0.content.isComplete }
-        if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
-    }
-
-    func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
-        guard row.kind == .file, row.contentState == .complete, !row.isWriting, !row.isDeleted,
-            !row.dirty.contains(.content)
-        else { return false }
-        return try canDownload(row, reader)
-    }
-
-    /// Whether the cloud has a content for the row that is not here and can be fetched now.
-    private func canDownload(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
-        guard !problems.isHeld(.download, of: row.key), downloads.download(of: row.key)?.isBackground != true,
-            let content = try reader.remote(id: row.id)?.content
-        else { return false }
-        return content.isAvailable && (row.contentState != .complete || content.version != row.version)
-    }
-
     func downloadInBackground(_ row: ItemRow) async {
         do {
             let coming = try await bytesToCome(row)
             let floor = space.floor.bytes(for: row, size: coming.size)
             let download = try await space.withSpace(for: coming.missing, above: floor) {
                 let download = row.contentState == .complete
-                    ? try await beginReplacement(row) : try await openedDownload(row.key)
+                    ? try await opener.beginReplacement(row) : try await opener.openedDownload(row.key)
                 download.setBackground()
                 return download
             }
-            startLanes(download)
+            lanes.start(download)
         } catch {
             let error = UbiquityError.from(error)
             guard error.code != .cancelled, error.code != .stale else { return }
@@ -176,26 +177,44 @@ extension SyncEngine {
         }
     }
 
-    /// A download beside the local content, which it replaces when it is complete.
-    private func beginReplacement(_ row: ItemRow) async throws -> Download {
-        let beginning = downloads.beginning(row.key, unused: { self.retire($0) }) {
-            defer { self.downloads.ended(beginning: row.key) }
-            return try await self.makeReplacement(row)
+    /// Records that the last writer of a file has closed it. Call it before the loop is woken.
+    func recordClose() { hasClosed.withLock { $0 = true } }
+
+    // MARK: Reading ahead
+
+    /// Called when a program has opened a placeholder. It runs in the background.
+    func readAhead(of key: ItemKey) {
+        guard connection.isOnline, !connection.isPaused else { return }
+        downloads.runLane {
+            do {
+                for row in try await self.pool.run({ try self.filesAhead(of: key) }) {
+                    self.downloads.runLane { await self.downloadInBackground(row) }
+                }
+            } catch {
+                self.logger.debug("cannot fetch files ahead", metadata: ["reason": "\(error)"])
+            }
         }
-        return try await beginning.wait()
     }
 
-    private func makeReplacement(_ row: ItemRow) async throws -> Download {
-        let remote = try await pool.run { [index] in try index.read { try $0.remote(id: row.id) } }
-        guard let known = remote?.content else { throw UbiquityError(.stale, "the item is gone") }
-        if let running = downloads.download(of: row.key), running.version == known.version { return running }
-        let manifest = try await manifest(of: known)
-        return try await pool.run { [self] in
-            try space.makeSpace(for: known.size)
-            let partial = try newContent(manifest, size: known.size)
-            let download = Download(key: row.key, version: known.version, content: partial, isReplacement: true)
-            downloads.add(download)
-            return download
+    /// The placeholders likely to be opened next: small ones, and only as many as fit without an eviction.
+    private func filesAhead(of key: ItemKey) throws -> [ItemRow] {
+        guard let opened = try index.row(key: key), let entry = opened.entry else { return [] }
+        let span = readingOrder.withLock { $0.span(in: entry.parent) }
+        let following = try index.read { try $0.children(of: entry.parent, after: entry.name, limit: span) }
+        let count = readingOrder.withLock { order in
+            order.opened(
+                entry.name, in: entry.parent, upcoming: following.compactMap { $0.entry?.name }, now: timekeeper.now())
+        }
+        guard count > 0 else { return [] }
+        var left = min(try space.freeSpace(), SyncLimits.aheadBytes)
+        return try index.read { reader in
+            var files = [ItemRow]()
+            for row in following where row.size <= SyncLimits.aheadFileSize && row.size <= left {
+                guard files.count < count, let file = try fetchable.placeholder(row.key, reader) else { continue }
+                left -= row.size
+                files.append(file)
+            }
+            return files
         }
     }
 }

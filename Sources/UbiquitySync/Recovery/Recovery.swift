@@ -4,17 +4,34 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Recovery after the last run, and periodic maintenance.
-extension SyncEngine {
+/// Repairs what the last run may have left half done: unreferenced contents, unsynced contents, and files that were
+/// open for writing.
+///
+/// It holds the point up to which contents of earlier runs are not yet checked. The engine calls `recover` before the
+/// mount serves programs, and maintenance calls `sweepLater` once. It knows `PowerLoss`.
+package final class Recovery: SyncRoom {
+    package let context: SyncContext
+    private let powerLoss: PowerLoss
+    private let inUse: ContentsInUse
+    /// An earlier run's contents with smaller ids are not yet checked for ones that no item references. Nil once all
+    /// are checked.
+    private let unswept = Lock<ContentID?>(nil)
+
+    init(_ context: SyncContext, _ powerLoss: PowerLoss, _ inUse: ContentsInUse) {
+        self.context = context
+        self.powerLoss = powerLoss
+        self.inUse = inUse
+    }
+
     /// Repairs what the last run may have left half done. Call it before the mount serves programs.
     /// - Returns: how many contents of a lost index were set aside.
     @discardableResult
-    package func recover() throws -> Int {
-        try restoreReplaced()
+    func recover() throws -> Int {
+        try powerLoss.restoreReplaced()
         try index.write(.startup) { try $0.forgetUnusedContents() }
         let setAside = try sweep()
         try distrustUnsynced()
-        try reviewChangedContents()
+        try powerLoss.reviewChangedContents()
         try reviewInterruptedWriters()
         let stripped = try index.reviewPrivileges(trusts: configuration.trustsPrivileges)
         if stripped > 0 {
@@ -70,14 +87,15 @@ extension SyncEngine {
     /// The same as `sweep` for contents of earlier runs, while programs work. No item takes such a content any more.
     /// Contents retired in this run are skipped, since they are removed anyway. Runs once: after a failure the next run
     /// tries again.
-    private func sweepLater() throws {
+    func sweepLater() throws {
         guard let first = unswept.withLock({ $0.take() }) else { return }
         // List the files first: a content that an item gets and drops later is removed with that.
         let files = try store.all().filter { $0 < first }
         let (used, replaced) = try index.read { (try $0.contentsInUse(), Set(try $0.replacedContents().map(\.old))) }
         let orphans = try files.filter { content in
-            try !used.contains(content) && !replaced.contains(content) && !store.isRetired(content) && !isHeld(content)
-                && store.journal?.isKept(content) != true && index.read { try $0.row(content: content) } == nil
+            try !used.contains(content) && !replaced.contains(content) && !store.isRetired(content)
+                && !inUse.contains(content) && store.journal?.isKept(content) != true
+                && index.read { try $0.row(content: content) } == nil
         }
         if !orphans.isEmpty {
             logger.info("removing contents that no item references", metadata: ["count": "\(orphans.count)"])
@@ -125,7 +143,7 @@ extension SyncEngine {
                 continue
             }
             guard let status = try store.status(of: content) else {
-                try reviewChangedContent(row)
+                try powerLoss.reviewChangedContent(row)
                 continue
             }
             _ = try index.noteWriting(
@@ -142,88 +160,4 @@ extension SyncEngine {
             try transaction.update(next, before: row)
         }
     }
-
-    // MARK: Maintenance
-
-    func runMaintenance() async {
-        while !Task.isCancelled {
-            guard (try? await timekeeper.sleep(for: SyncLimits.maintenanceInterval)) != nil else { return }
-            // A failure of one task does not stop the others.
-            await maintain("look for unreferenced contents") { try self.sweepLater() }
-            await maintain("sync contents") { try self.syncContents() }
-            await maintain("checkpoint the log") { [index] in try index.checkpoint() }
-            await maintain("keep within the limits") { try self.space.keepWithinLimits() }
-            await maintain("remove folders") { try self.removeLingering() }
-            await maintain("remove contents") { try self.removeRetired() }
-            reportRefusals()
-        }
-    }
-
-    /// Logs changes that the index refused although they were acknowledged. This is a bug, and the log helps to find
-    /// it.
-    func reportRefusals() {
-        for text in index.takeRefusals() {
-            logger.error(
-                "the index refused an acknowledged change; the next mount looks for missing contents",
-                metadata: ["reason": "\(text)"])
-        }
-    }
-
-    private func maintain(_ what: String, _ work: @escaping @Sendable () throws -> Void) async {
-        do { try await pool.run(work) } catch {
-            guard !Task.isCancelled else { return }
-            logger.warning("maintenance failed", metadata: ["work": "\(what)", "reason": "\(error)"])
-        }
-    }
-
-    /// Syncs downloaded and uploaded contents to the disk, so that they need no verification after a loss of power.
-    private func syncContents() throws {
-        let contents = try index.read { try $0.unsyncedContents(limit: SyncLimits.syncsPerRound) }
-        guard !contents.isEmpty else { return }
-        var synced = [ItemRow]()
-        for content in contents {
-            // A content in the journal would be restored over this one after a loss of power.
-            guard let row = try index.read({ try $0.row(content: content) }), row.isToBeSynced,
-                store.journal?.isKept(content) != true
-            else { continue }
-            do {
-                guard try sync(content, of: row) else { continue }
-            } catch {
-                logger.warning(
-                    "cannot sync a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
-                continue
-            }
-            synced.append(row)
-        }
-        guard !synced.isEmpty else { return }
-        try index.write(.startup) { [synced] transaction in
-            // Skip contents that were written since: they are only partly on the disk.
-            let unchanged = try synced.filter { row in
-                guard let now = try transaction.row(key: row.key) else { return false }
-                return now.content == row.content && now.generation == row.generation && now.isToBeSynced
-            }
-            try transaction.markSynced(unchanged.compactMap(\.content))
-        }
-    }
-
-    /// Syncs a content. After a failed sync, the whole content is rewritten, so no program may write to it meanwhile.
-    /// - Returns: false if the file is in use now.
-    private func sync(_ content: ContentID, of row: ItemRow) throws -> Bool {
-        guard store.failure(of: content) != nil, let openItems else {
-            try store.sync(content)
-            return true
-        }
-        return try openItems.whileClosed(row.key) { try store.sync(content) } != nil
-    }
-
-    /// Removes folders that were deleted elsewhere and whose last local item is gone.
-    private func removeLingering() throws {
-        guard try index.read({ try !$0.lingering(limit: 1).isEmpty }) else { return }
-        try index.write(.remote) { try settler($0).removeLingering(limit: SyncLimits.settleBatch) }
-    }
-}
-
-extension ItemRow {
-    /// Whether the content is complete and equals its record.
-    fileprivate var isToBeSynced: Bool { contentState == .complete && !dirty.contains(.content) && !isWriting }
 }
