@@ -6,7 +6,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// What the files of a `FileChunkStore` and the mishaps of either store come to.
+/// The files of a `FileChunkStore`, and faults of both stores.
 @Suite struct ChunkFileTests {
     private let folder: ChunkFolder
     private let chunks = ChunkSamples.chunks(0..<4)
@@ -24,7 +24,7 @@ import UbiquityWire
         #expect(try FileSystem.status(Path.join(folder.path, "incoming")).permissions == 0o700)
     }
 
-    /// What a link in the place of a folder leads to is somebody else's: nothing in it is removed.
+    /// The target of a link in the place of a folder belongs to somebody else: nothing in it is removed.
     @Test(arguments: ["dropped", "incoming"]) func nothingIsRemovedBehindALink(name: String) throws {
         let other = try ChunkFolder()
         _ = try FileDescriptor.open(Path.join(other.path, "theirs"), [.readWrite, .create])
@@ -131,7 +131,7 @@ import UbiquityWire
         #expect(try folder.open().missing(of: many.map(\.id)).isEmpty)
     }
 
-    /// What a failed sync leaves in memory may never reach the disk, so it must not count as stored.
+    /// Bytes in memory after a failed sync may never reach the disk, so they must not count as stored.
     @Test(arguments: [1, 100])
     func afterAFailedSyncTheUploaderIsAskedAgain(_ count: UInt64) throws {
         let store = try folder.open()
@@ -147,7 +147,7 @@ import UbiquityWire
         #expect(try folder.durable().count == many.count)
     }
 
-    /// Lets every sync of chunks on this thread fail.
+    /// Makes every sync of chunks on this thread fail.
     private static func failingSyncs(_ body: () -> Void) {
         FaultPoints.setHook { name in
             name == "chunks.sync" ? UbiquityError(.io, "failed on purpose", at: name) : nil
@@ -156,7 +156,7 @@ import UbiquityWire
         body()
     }
 
-    /// A bad sector: the copy counts as none, and another takes its place.
+    /// A bad sector: the copy does not count, and another replaces it.
     @Test func aCopyThatTheDiskCannotReadIsReplaced() throws {
         let store = try folder.open()
         try store.store(chunks)
@@ -172,7 +172,7 @@ import UbiquityWire
         for chunk in chunks { #expect(try reopened.read(chunk.id) == chunk.bytes) }
     }
 
-    /// Lets every reading of a stored chunk on this thread fail.
+    /// Makes every read of a stored chunk on this thread fail.
     private static func failingReads(_ body: () -> Void) {
         FaultPoints.setHook { name in name == "chunks.read" ? UbiquityError(.io, "failed on purpose", at: name) : nil }
         defer { FaultPoints.setHook(nil) }
@@ -190,7 +190,7 @@ import UbiquityWire
     }
 }
 
-/// A file system of 1 MiB, where this process may mount one; gone with the object.
+/// A file system of 1 MiB, if this process may mount one. It is unmounted with the object.
 private final class TinyChunkDisk {
     let folder: ChunkFolder
 

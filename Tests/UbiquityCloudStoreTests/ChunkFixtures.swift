@@ -33,7 +33,7 @@ final class ChunkFolder: Sendable {
 }
 
 enum ChunkSamples {
-    /// A chunk whose bytes follow from its seed.
+    /// A chunk with bytes from its seed.
     static func chunk(_ seed: UInt64, length: Int = 3000) -> Chunk {
         var state = seed &* 0x9E37_79B9_7F4A_7C15 &+ 1
         let bytes = (0..<length).map { _ -> UInt8 in
@@ -48,7 +48,7 @@ enum ChunkSamples {
     }
 }
 
-/// The failure that `body` ends with, if it is one of ours.
+/// The code of the failure of `body`, if it is a `UbiquityError`.
 func chunkFailure(_ body: () throws -> Void) -> UbiquityError.Code? {
     do {
         try body()

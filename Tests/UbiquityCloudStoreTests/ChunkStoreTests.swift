@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// What every chunk store promises.
+/// The promises of every chunk store.
 enum ChunkStoreKind: String, CaseIterable, Sendable {
     case memory, files
 }
@@ -116,7 +116,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
             for caller in 0..<8 {
                 group.addTask {
                     try await pool.run {
-                        // Each in another order, some one by one, some together.
+                        // Each caller in another order, some one by one, some together.
                         let mine = caller % 2 == 0 ? chunks : chunks.reversed()
                         for start in stride(from: 0, to: mine.count, by: caller + 1) {
                             let part = Array(mine[start..<min(start + caller + 1, mine.count)])

@@ -64,7 +64,7 @@ import UbiquityWire
         #expect(try await !versions(service).contains(.number(1)))
     }
 
-    /// The line that is in conflict is edited on: what was saved between goes, the ancestor stays.
+    /// The losing line is edited further: versions in between are removed, the ancestor stays.
     @Test func ancestorOfALosingLineStays() async throws {
         let service = try await conflict()
         try await save(5, on: 4, by: 2, at: 210, service)
@@ -75,7 +75,7 @@ import UbiquityWire
         #expect(kept.contains(.number(1)) && kept.contains(.number(6)) && !kept.contains(.number(4)))
     }
 
-    /// The later edit wins and the current version loses: it stands some edits after what both come from.
+    /// The later edit wins and the current version loses: it is some edits after the common ancestor.
     @Test func ancestorOfALosingCurrentVersionStays() async throws {
         let service = try await conflict()
         try await save(7, on: 1, by: 3, at: 900, service)

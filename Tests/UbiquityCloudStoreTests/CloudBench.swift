@@ -6,7 +6,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// A cloud in a folder of its own, which can be closed and opened again.
+/// A cloud in a temporary folder, which can be closed and opened again.
 final class CloudBench {
     let clock = ManualTime(sleep: .isCancelled)
     let folder: ChunkFolder
@@ -30,14 +30,14 @@ final class CloudBench {
             data: path, timekeeper: clock, random: SystemRandom(), pool: pool, logger: logger, quotaBytes: quotaBytes)
     }
 
-    /// Ends the cloud and does `between` while nobody has the folder.
+    /// Closes the cloud and runs `between` while nothing uses the folder.
     func reopen(quotaBytes: Int64? = nil, _ between: () throws -> Void = {}) async throws {
         try await cloud.close()
         try between()
         cloud = try Self.open(folder.path, clock, pool, quotaBytes: quotaBytes)
     }
 
-    /// A container, opened.
+    /// Opens a container.
     func container(_ name: String = "notes", account: String = Cloud.localAccount) async throws -> any CloudService {
         let service = try await cloud.service(account: account, container: try #require(ContainerID(name)))
         _ = try await service.open()
@@ -76,7 +76,7 @@ final class CloudBench {
     }
 }
 
-/// The code of the failure that `body` ends with.
+/// The code of the failure of `body`.
 func failure(_ body: () async throws -> Void) async -> UbiquityError.Code? {
     do {
         try await body()

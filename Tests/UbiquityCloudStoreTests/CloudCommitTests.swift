@@ -27,7 +27,7 @@ import UbiquityWire
         #expect(try await service.usage().usedBytes == 43_000)
     }
 
-    /// What such a cloud took nobody would find: another one may stand in the folder's place by then.
+    /// Nobody would find the commits of such a cloud: another cloud may use the folder's place by then.
     @Test func aCloudWhoseFolderIsAwayTakesNothing() async throws {
         let service = try await bench.container(), path = bench.folder.path
         let request = bench.request([try bench.file(1, "a", [small])], [small])
@@ -108,7 +108,7 @@ import UbiquityWire
         #expect(await failure { _ = try await service.commit(wrongLength) } == .invalid)
     }
 
-    /// Of accounts that are there and of those that are made; without another word it stays.
+    /// For existing accounts and for new ones; without the option it stays.
     @Test func theQuotaIsSetWithTheCloudsStart() async throws {
         func quotas() async throws -> [Int64] {
             [try await bench.container().usage().quotaBytes, try await bench.container(account: "eve").usage().quotaBytes]
@@ -138,13 +138,13 @@ import UbiquityWire
         #expect(try await service.commit(more).revision == Revision(3))
     }
 
-    /// It is that of whoever reaches the cloud's socket.
+    /// It belongs to every program that reaches the cloud's socket.
     @Test func nobodyElseHasTheLocalAccount() async throws {
         let error = await #expect(throws: UbiquityError.self) { try await bench.cloud.createAccount(Cloud.localAccount) }
         #expect(error?.code == .invalidName)
     }
 
-    /// The top folder has no row as long as nothing of it was changed.
+    /// The top folder has no row until something of it is changed.
     @Test func aCommitAboutTheTopFolderIsAnswered() async throws {
         let service = try await bench.container()
         let change = ItemChange(
@@ -170,7 +170,7 @@ import UbiquityWire
         #expect(try await bench.fetch([large.id], from: mine) == [large])
     }
 
-    /// Who has read the feed of the one that was deleted has read nothing of this one.
+    /// A device that has read the deleted account's feed has read nothing of this one.
     @Test func anAccountThatIsMadeAnewIsAnother() async throws {
         var incarnations = Set<UInt64>()
         for _ in 0..<2 {
@@ -189,7 +189,7 @@ import UbiquityWire
         #expect(try await news.next() == .zero)
         _ = try await service.commit(bench.request([try Make.folder(1, "d")]))
         #expect(try await news.next() == Revision(1))
-        // Only the newest is kept for a slow reader.
+        // A slow reader gets only the newest.
         for number in UInt64(2)...5 {
             _ = try await service.commit(bench.request([try Make.folder(number, "\(number)")]))
         }

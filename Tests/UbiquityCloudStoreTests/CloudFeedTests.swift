@@ -30,7 +30,7 @@ import UbiquityWire
         #expect(end.items.isEmpty && end.revision == Revision(3) && !end.hasMore)
     }
 
-    /// Attributes of 60,000 bytes each: 4 MiB are 69 of them.
+    /// Attributes of 60,000 bytes each: 4 MiB hold 69 of them.
     @Test func pagesEndByBytes() async throws {
         let service = try await bench.container()
         let value = [UInt8](repeating: 7, count: 60_000)
@@ -57,7 +57,7 @@ import UbiquityWire
         let touches = (1...80).map { Make.put($0, kind: .directory, base: 1, ChangedFields(mode: 0o700)) }
         #expect(await failure { _ = try await service.commit(bench.request(touches)) } == .tooLarge)
         _ = try await service.commit(bench.request(Array(touches[..<40])))
-        // The trash ends by bytes, too.
+        // Pages of the trash are limited by bytes, too.
         for part in [1...40, 41...80] as [ClosedRange<UInt64>] {
             _ = try await service.commit(bench.request(part.map { Make.delete($0, .directory, base: 99) }))
         }
@@ -87,7 +87,7 @@ import UbiquityWire
         #expect(await failure { _ = try await service.changes(after: .zero, limit: 0) } == .invalid)
     }
 
-    /// A device has read further: somebody has put back an older copy, and nobody may go on from what he knows of it.
+    /// A device has read further: an older copy was restored, and devices may not continue from its newer state.
     @Test func aContainerThatIsBehindADeviceIsAnotherOne() async throws {
         var service = try await bench.container()
         _ = try await service.commit(bench.request(folders(1...2)))
@@ -97,7 +97,7 @@ import UbiquityWire
         for snapshot in [false, true] {
             var news = try await service.news().makeAsyncIterator()
             #expect(try await news.next() == Revision(1))
-            // The second is one that has not heard of it yet.
+            // The second device has not read it yet.
             let before = try await service.open().incarnation
             for isFirst in [true, false] {
                 let error = await failure {
@@ -134,7 +134,7 @@ import UbiquityWire
         #expect(try await service.changes(after: Revision(2), limit: 10).items.isEmpty)
         #expect(try await service.snapshot(after: Revision(1), limit: 10).revision == Revision(2))
         #expect(try await service.changes(after: .zero, limit: 10).items.map(\.id) == [.number(3)])
-        // The device that still edits there is told that the item is gone.
+        // A device that still edits there learns that the item is deleted.
         let late = bench.request([Make.put(1, kind: .directory, base: 1, ChangedFields(mode: 0o700))])
         #expect(try await service.commit(late).results.map(\.outcome) == [.unknownItem])
     }
@@ -182,7 +182,7 @@ import UbiquityWire
         #expect(item.xattrs == attributes.sorted() && item.name.bytes == Array("u\u{308}.txt".utf8))
     }
 
-    /// An empty file has no chunk, one of four tells them all, one of more is asked for.
+    /// An empty file has no chunk. A list of up to four chunks is included, a longer one is fetched.
     @Test(arguments: [0, 1, 4, 5, 6]) func manifestsComeAlongIfTheyAreShort(count: Int) async throws {
         let chunks = ChunkSamples.chunks(1..<UInt64(count) + 1)
         let service = try await bench.container()

@@ -7,7 +7,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// Damage, collection, and who may open the data.
+/// Damage, collection, and exclusive use of the data.
 @Suite struct CloudKeepingTests {
     private let bench: CloudBench
     private let small = ChunkSamples.chunk(1)
@@ -30,7 +30,7 @@ import UbiquityWire
         #expect(await failure { _ = try await bench.fetch([small.id, large.id], from: service) } == .damaged)
         #expect(try await bench.fetch([small.id], from: service) == [small])
         #expect(try await service.missingChunks(of: [small.id, large.id]) == [large.id])
-        // Whoever has the content repairs it, and it stays repaired.
+        // A device with the content repairs it, and it stays repaired.
         try await service.upload([large])
         try await bench.reopen()
         let again = try await bench.container()
@@ -43,12 +43,12 @@ import UbiquityWire
             let bytes = try file.read(count: Int(try file.status().size), at: 0)
             let places = bytes.indices.filter { bytes[$0...].starts(with: small.bytes) }
             try #require(!places.isEmpty)
-            // Pages that were given up may have it still.
+            // Freed pages may have it still.
             for place in places { try file.write([small.bytes[9] ^ 1], at: Int64(place) + 9) }
         }
     }
 
-    /// The cloud reads each chunk whole: a request for the same one again and again would keep its disk from others.
+    /// The cloud reads each chunk whole: repeated requests for one chunk would delay other users of its disk.
     @Test func unsoundTakesFewChunksEachOnce() async throws {
         let service = try await bench.container()
         #expect(await failure { _ = try await service.unsoundChunks(of: [small.id, large.id, small.id]) } == .invalid)
@@ -59,7 +59,7 @@ import UbiquityWire
         #expect(try await service.unsoundChunks(of: Array(many.dropLast())).count == Limits.maximumChunksToVerify)
     }
 
-    /// A small chunk stands in the database, whose pages nobody checks.
+    /// A small chunk is in the database, whose pages have no checksums.
     @Test func aSmallChunkFoundDamagedIsAskedForAgain() async throws {
         var service = try await bench.container()
         _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small, large]))
@@ -68,7 +68,7 @@ import UbiquityWire
         #expect(try await service.missingChunks(of: [small.id, large.id]) == [])
         #expect(try await service.unsoundChunks(of: [small.id, large.id]) == [small.id])
         #expect(try await service.missingChunks(of: [small.id, large.id]) == [small.id])
-        // Or it comes along with a commit.
+        // Or a commit contains it.
         _ = try await service.commit(bench.request([bench.file(3, "c", [small])], [small]))
         #expect(try await service.unsoundChunks(of: [small.id, large.id]) == [])
         try await damageSmall()
@@ -96,7 +96,7 @@ import UbiquityWire
         #expect(try await bench.fetch([large.id], from: service) == [large])
     }
 
-    /// Of a state that lost, unresolved, everything stays as long as anybody may want it.
+    /// All of an unresolved losing state stays.
     @Test func theChunksOfALostPackageStay() async throws {
         let service = try await bench.container()
         let head = ChunkSamples.chunk(8)
@@ -118,7 +118,7 @@ import UbiquityWire
         let again = try await bench.container()
         #expect(try await again.missingChunks(of: manifest.map(\.id)) == [])
         #expect(try await again.manifest(of: .number(5)) == manifest)
-        // One whose chunks are not there is refused.
+        // A state with missing chunks is refused.
         var lacking = bench.request([try Make.folder(2, "e.rtfd")])
         let other = ChunkSamples.chunk(9)
         lacking.packages = [
@@ -139,7 +139,7 @@ import UbiquityWire
         _ = try await service.commit(bench.request([bench.file(1, "a", [used, other])]))
         bench.clock.advance(seconds: 23 * Self.hour)
         try await bench.cloud.maintain()
-        // Asked for: both are kept for another day.
+        // The request keeps both for another day.
         #expect(try await service.missingChunks(of: [small.id, large.id]).isEmpty)
         bench.clock.advance(seconds: 23 * Self.hour)
         try await bench.cloud.maintain()
@@ -154,8 +154,8 @@ import UbiquityWire
         try await service.upload([small, large])
         _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])]))
         _ = try await service.commit(bench.request([Make.delete(1, base: 1)]))
-        // After the retention nothing names them; a commit that does, without asking first, finds them all the same,
-        // and collection leaves them alone from then on.
+        // After the retention nothing refers to them. A commit that names them without a question first finds them all
+        // the same, and collection spares them from then on.
         bench.clock.advance(seconds: 30 * 24 * Self.hour + 1)
         _ = try await service.commit(bench.request([bench.file(2, "b", [small, large])]))
         try await bench.cloud.maintain()
@@ -186,7 +186,7 @@ import UbiquityWire
         try await service.upload([large])
         try await bench.reopen()
         service = try await bench.container()
-        // Either is right, but what the cloud says must be true.
+        // Either is right, but the cloud's answer must be true.
         if try await service.missingChunks(of: [large.id]).isEmpty {
             #expect(try await bench.fetch([large.id], from: service) == [large])
         } else {
@@ -255,7 +255,7 @@ import UbiquityWire
         // Its revisions have no marks.
         let point = FeedPoint(second.revision, mark: 5, incarnation: try await service.open().incarnation)
         #expect(try await service.changes(after: point, limit: 10).mark == 0)
-        // What came with later formats works on it: numbered commits, with the names of devices.
+        // Features of later formats work on it: numbered commits, with the names of devices.
         var third = bench.request([try Make.folder(3, "folder")])
         third.number = 8
         _ = try await service.commit(third)
@@ -276,7 +276,8 @@ import UbiquityWire
         }
     }
 
-    /// A device goes on with all else, and says of that item why it does not go up; who sends all of it puts it right.
+    /// A device continues with all other items, and shows why that item is not uploaded. A device that sends all of the
+    /// item repairs it.
     @Test func aDamagedRecordConcernsItsItemOnly() async throws {
         let first = bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small])
         _ = try await bench.container().commit(first)
@@ -289,7 +290,7 @@ import UbiquityWire
         #expect(try await move(2, "b2") == [.applied])
         let page = try await service.changes(after: .zero, limit: 10)
         #expect(page.items.map(\.id) == [.number(2)] && page.isIncomplete)
-        // Also at the name that it had.
+        // Also under its former name.
         _ = try await service.commit(bench.request([try bench.file(1, "a", [large], version: 91)], [large]))
         let found = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.id == .number(1) })
         #expect(found.name.description == "a" && found.content?.size == Int64(large.bytes.count))
@@ -297,8 +298,8 @@ import UbiquityWire
         #expect(try await !service.changes(after: .zero, limit: 10).isIncomplete)
     }
 
-    /// A current version that cannot be read gives way to what is sent. What has the same goes, what has another content
-    /// is an earlier version, and one that is sent again under its own name is itself.
+    /// A sent version replaces an unreadable current one. An equal content replaces it, another content makes it an
+    /// earlier version, and a version sent again under its own name is itself.
     @Test(arguments: [("same", nil as UInt64?), ("other", nil), ("itself", 1)])
     func contentReplacesLostVersion(_ what: String, _ version: UInt64?) async throws {
         _ = try await bench.container().commit(bench.request([try bench.file(1, "a", [small], version: 1)], [small]))
@@ -313,13 +314,13 @@ import UbiquityWire
         #expect(try await service.manifest(of: current.version).map(\.id) == [content.id])
         let all = try await service.allVersions(of: .number(1))
         #expect(all.versions.map(\.kind) == [.current] && all.isIncomplete == (what == "other"))
-        // It goes in its time.
+        // It expires at its time.
         bench.clock.advance(seconds: 40 * 24 * Self.hour)
         try await bench.cloud.maintain()
         #expect(try await !service.allVersions(of: .number(1)).isIncomplete)
     }
 
-    /// The feed goes on to its end, however its pages fall.
+    /// The feed reaches its end, whatever the pages.
     @Test(arguments: ["stamps = x'07'", "revision = 'text'", "revision = 1 << 40", "id = 'text' || revision", "name = 'text'"])
     func damagedRecordsDoNotEndTheFeed(_ change: String) async throws {
         for number in UInt64(1)...6 {
@@ -341,12 +342,12 @@ import UbiquityWire
         }
     }
 
-    /// A row that only looks deleted is none that may go for good, and the feed goes on to reach as far back as it did.
+    /// A row that only looks deleted must not be purged, and the feed reaches as far back as before.
     @Test(arguments: ["modified = 7", "revision = 1 << 40", "revision = 'text'"])
     func upkeepLeavesDamagedRows(_ change: String) async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small]))
-        // Long before it was made, by this clock too.
+        // Long before its creation, by this clock too.
         try await damage("UPDATE items SET deleted = -1 << 62, \(change) WHERE name = x'61'")
         try await bench.cloud.maintain()
         let again = try await bench.container()
@@ -354,7 +355,7 @@ import UbiquityWire
         #expect(try await again.changes(after: Revision(1), limit: 10).items.isEmpty)
     }
 
-    /// Which version is the current one the item says, and it does not go as an old one.
+    /// The item names its current version, which does not expire as an old one.
     @Test func aWrongRoleDoesNotHurt() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request([try bench.file(1, "a", [small, large])], [small, large]))
@@ -364,7 +365,7 @@ import UbiquityWire
         #expect(try await bench.fetch([small.id, large.id], from: again) == [small, large])
     }
 
-    /// The process ended while it removed them, or an upload was under way.
+    /// The process ended during their removal, or an upload was running.
     @Test func chunksOfADeletedAccountGoWithTheNextRound() async throws {
         _ = try await bench.container().commit(bench.request([bench.file(1, "a", [small, large])], [small, large]))
         let left = Path.join(bench.folder.path, "chunks/4711")

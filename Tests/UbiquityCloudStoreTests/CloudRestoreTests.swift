@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// An older copy of the cloud's data is put back, and devices know more than that.
+/// An older copy of the cloud's data is restored, and devices know later states.
 @Suite struct CloudRestoreTests {
     private let bench: CloudBench
 
@@ -29,13 +29,13 @@ import UbiquityWire
         _ = try await service.commit(bench.request([try Make.folder(number, "d\(number)")]))
     }
 
-    /// Where a device stands that has read the feed to its end.
+    /// The position of a device that has read the feed to its end.
     private func point(_ service: any CloudService) async throws -> FeedPoint {
         let page = try await service.changes(after: .zero, limit: 100)
         return FeedPoint(page.revision, mark: page.mark, incarnation: try await service.open().incarnation)
     }
 
-    /// Restored to revision 1, overtaken by another device; this one stands at a revision that is another commit now.
+    /// The cloud is restored to revision 1, and another device commits. This device's revision is another commit now.
     private func overtaken() async throws -> (service: any CloudService, ahead: FeedPoint) {
         var service = try await bench.container()
         try await folder(1, service)
@@ -72,7 +72,7 @@ import UbiquityWire
         let renewed = try await service.open(knowing: ahead).incarnation
         #expect(renewed != ahead.incarnation)
         #expect(try await news.next() == nil, "devices that listen connect anew")
-        // Devices that know the old incarnation change nothing any more.
+        // Devices that know the old incarnation change nothing more.
         for late in [ahead, other] {
             #expect(await failure { _ = try await service.snapshot(after: late, limit: 10) } == .invalid)
             #expect(try await service.open(knowing: late).incarnation == renewed)
@@ -103,7 +103,7 @@ import UbiquityWire
         #expect(try await service.open().incarnation == incarnation)
     }
 
-    /// A commit that changes nothing has the revision of the one before, and makes no mark.
+    /// A commit without changes has the revision of the one before, and makes no mark.
     @Test func commitsWithoutChangesKeepTheMark() async throws {
         let service = try await bench.container()
         try await folder(1, service)

@@ -6,7 +6,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// Rows of the tree that no commit makes. They are put into the database by hand, and the cloud's upkeep mends them.
+/// Rows of the tree that no commit makes. The tests write them into the database, and the cloud's upkeep repairs them.
 @Suite struct CloudTreeTests {
     private let bench: CloudBench
     private let small = ChunkSamples.chunk(1)
@@ -34,7 +34,7 @@ import UbiquityWire
         }
     }
 
-    /// All live items by their ids, as a new device reads them, after the examination.
+    /// All live items by their ids, as a new device reads them, after the repair.
     private func mended(_ expected: [UInt64]) async throws -> [ItemID: RemoteItem] {
         let revision = try await bench.container().open().revision
         let findings = try await bench.cloud.examineTrees()
@@ -44,7 +44,7 @@ import UbiquityWire
         #expect(try await bench.cloud.examineTrees() == [])
         let service = try await bench.container(), page = try await service.changes(after: .zero, limit: 100)
         #expect(!page.isIncomplete)
-        // Devices that have read everything get the mended records.
+        // Devices that have read everything get the repaired records.
         let news = try await service.changes(after: revision, limit: 100)
         #expect(Set(news.items.map(\.id)).isSuperset(of: findings.map(\.item)))
         try await expectATree(page.items)
@@ -111,7 +111,7 @@ import UbiquityWire
         #expect(try await mended([1])[.number(1)]?.parent == .root)
     }
 
-    /// The one that came last to its place moves, under another name if its own is taken at the top.
+    /// The item that came last to its place moves. It gets another name if its own is taken at the top.
     @Test func circleOfFoldersIsOpened() async throws {
         try await plant(
             "UPDATE items SET parent = \(id(8)) WHERE id = \(id(4)); UPDATE items SET name = x'6f74686572' WHERE id = \(id(8))")
@@ -120,7 +120,7 @@ import UbiquityWire
         #expect(items[.number(4)]?.parent == .number(8) && items[.number(5)]?.parent == .number(4))
     }
 
-    /// Each kind that a row can be turned into without its other fields.
+    /// Each kind that a row can be changed into without its other fields.
     @Test(arguments: [(1, 2), (1, 3), (1, 4), (1, 9), (3, 1), (3, 2), (3, 4), (2, 1), (2, 2), (4, 1), (4, 3), (6, 4)] as [(UInt64, Int)])
     func changedKindIsPutRight(_ item: UInt64, _ kind: Int) async throws {
         try await plant("UPDATE items SET kind = \(kind) WHERE id = \(id(item))")
@@ -128,7 +128,7 @@ import UbiquityWire
         #expect(try await mended([item])[.number(item)]?.kind == kinds[item])
     }
 
-    /// Nobody but its device knows which version it was. As a folder it could not be sent again.
+    /// Only its device knows its version. As a folder it could not be sent again.
     @Test func fileThatLostItsVersionStaysAFile() async throws {
         try await plant("UPDATE items SET version = NULL WHERE id = \(id(1))")
         #expect(try await bench.cloud.examineTrees() == [])

@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// What a cloud keeps of versions and deleted items, and for how long.
+/// The retention of versions and deleted items at a cloud.
 @Suite struct CloudVersionTests {
     private let bench: CloudBench
     private static let day = 86_400.0
@@ -54,7 +54,7 @@ import UbiquityWire
         #expect(await failure { _ = try await service.versions(of: .number(99)) } == .notFound)
     }
 
-    /// Version 1 is the ancestor of the conflict: it stays for as long as the conflict is open.
+    /// Version 1 is the ancestor of the conflict: it stays while the conflict is open.
     @Test func openConflictKeepsItselfAndItsAncestor() async throws {
         let service = try await service()
         bench.clock.advance(seconds: 29 * Self.day)
@@ -67,7 +67,7 @@ import UbiquityWire
         bench.clock.advance(seconds: 1000 * Self.day)
         try await bench.cloud.maintain()
         #expect(try await kinds(service) == [.current, .conflict, .history], "an open conflict never expires")
-        // Its content can be had, though nobody has asked for it for years.
+        // Its content is available, though nobody has read it for years.
         #expect(try await bench.fetch([ChunkSamples.chunk(3).id], from: service) == [ChunkSamples.chunk(3)])
         _ = try await service.commit(bench.request([Make.versions(1, .resolve(.number(3)))]))
         #expect(try await Set(kinds(service)) == [.current, .resolved, .history])
@@ -87,7 +87,7 @@ import UbiquityWire
             try await save(number, on: number == 4 ? 2 : number - 1, seconds: bench.clock.now().seconds, service)
         }
         let versions = try await service.versions(of: .number(1))
-        // The ancestor of the open conflict stays beside those that the limit allows.
+        // The ancestor of the open conflict stays beside the versions that the limit allows.
         #expect(versions.count { $0.kind == .history } == limit + 1)
         #expect(versions.count { $0.kind == .conflict } == 1)
         #expect(versions.contains { $0.id == .number(1) } && !versions.contains { $0.id == .number(4) })
@@ -100,7 +100,7 @@ import UbiquityWire
             bench.request([Make.versions(1, .restore(.number(1), as: .number(50), base: .number(2)))]))
         let item = try #require(response.results.first?.item)
         #expect(item.content?.version == .number(50) && item.content?.manifest?.first?.id == ChunkSamples.chunk(1).id)
-        // The old version may go, its content is in use.
+        // The old version may be removed; its content is in use.
         bench.clock.advance(seconds: 40 * Self.day)
         try await bench.cloud.maintain()
         #expect(try await bench.fetch([ChunkSamples.chunk(1).id], from: service) == [ChunkSamples.chunk(1)])
@@ -147,7 +147,7 @@ import UbiquityWire
             bench.request([Make.delete(1, base: revision), Make.delete(10, .directory, base: revision)]))
     }
 
-    /// Nobody has decided about the other version, which would go with it.
+    /// Nobody has resolved the conflict with the other version, which would be lost with it.
     @Test func anItemInConflictStaysInTheTrash() async throws {
         let service = try await service()
         let revision = try await service.open().revision.number
@@ -166,7 +166,7 @@ import UbiquityWire
         let item = try #require(items.first { $0.id == .number(1) })
         #expect(!item.isDeleted && item.parent == .number(10) && item.content?.version == .number(2))
         #expect(item.conflictCount == 1 && item.conflicts.map(\.id) == [.number(3)])
-        // Once that is decided, it goes as anything else does.
+        // After the resolution it expires like any other item.
         _ = try await service.commit(bench.request([Make.versions(1, .resolve(.number(3)))]))
         try await deleteWithFolder(service)
         bench.clock.advance(seconds: KeepingRules.standard.trashSeconds - Self.day)

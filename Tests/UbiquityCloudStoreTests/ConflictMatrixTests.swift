@@ -3,22 +3,22 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// The table of conflicts, row by row: what one device and another did to the same state, without knowing each other.
-/// Each row is carried out in both orders of arrival.
+/// The table of conflicts, row by row: concurrent changes of two devices to the same state. Each row runs in both
+/// orders of arrival.
 struct ConflictRow: Sendable, CustomTestStringConvertible {
     var name: String
-    /// What is done by the device `here`, later, and by the device `there`, earlier.
+    /// The change of the device `here`, later, and of the device `there`, earlier.
     var here: @Sendable (Int64) throws -> [ItemChange]
     var there: @Sendable (Int64) throws -> [ItemChange]
-    /// The live paths, and what the conflict versions are, whoever came first.
+    /// The live paths, and the contents of the conflict versions, in both orders.
     var paths: [String]
     var conflicts: [UInt64] = []
     /// The current version of the file with the id 1, if that matters.
     var current: UInt64?
     /// The result when `there` arrives first, if the order of arrival decides.
     var pathsThereFirst: [String]?
-    /// What both changed lies in the package `p.rtfd` (5), and `here` did so later. The version is what the second of
-    /// them keeps the state as that has lost, and the letter its content.
+    /// The changes are in the package `p.rtfd` (5), and `here` made its change later. `lost` is the version under which
+    /// the second device keeps the losing state, and the letter its content.
     var package: (lost: VersionID, of: @Sendable (_ device: DeviceID) -> Character)?
 
     var testDescription: String { name }
@@ -177,7 +177,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
         let conflicts = bench.versions.values.filter { $0.role == .conflict }.map(\.id).sorted()
         #expect(conflicts == row.conflicts.map(VersionID.number))
         if let current = row.current { #expect(bench.item(.number(1))?.version == .number(current)) }
-        // What was acknowledged is kept: as current, as history, or in conflict.
+        // Every acknowledged content is kept: as current, as history, or in conflict.
         let kept = Set(bench.versions.values.compactMap(\.manifest))
         for change in try one(base) + other(base) {
             guard case .put(let fields) = change.action, let manifest = fields.content?.manifest else { continue }
@@ -185,7 +185,8 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// The second to arrive is refused and told who was later; it commits what stands and what is kept.
+    /// The second to arrive is refused and learns which change was later. It commits the winning state and keeps the
+    /// losing one.
     private func meet(
         _ bench: EngineBench, _ first: DeviceID, _ one: [ItemChange], _ second: DeviceID, _ other: [ItemChange],
         _ package: (lost: VersionID, of: @Sendable (_ device: DeviceID) -> Character)
@@ -199,7 +200,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             try bench.commit(second, other, packages: [edit(other, on: base)])
         }
         let conflict = try #require(refused)
-        // Nothing of the second has been mixed into the first.
+        // Nothing of the second was mixed into the first.
         #expect(bench.revision == conflict.revision)
         #expect(conflict.isYoursNewer == (second == EngineBench.here) && conflict.device == first)
         let loser = conflict.isYoursNewer ? first : second
@@ -207,7 +208,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             version: package.lost, size: 10, manifest: try Make.manifest(package.of(loser)),
             modifiedAt: conflict.isYoursNewer ? conflict.modifiedAt : other[0].changedAt, device: loser,
             deviceName: "\(loser.low)")
-        // A package stands whole: who is later puts back what the first had changed.
+        // A package wins as a whole: the later device undoes the changes of the first.
         let back = try Make.save(7, base: bench.revision.number, at: 300, version: 12, on: 11, "y")
         let stands = conflict.isYoursNewer ? other + [back] : [Make.put(5, kind: .directory, base: base.number, ChangedFields())]
         try bench.commit(second, stands, packages: [edit(other, on: bench.revision, lost: lost)])
@@ -232,7 +233,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             try bench.commit(DeviceID(high: 0, low: 10 + number), save)
         }
         #expect(bench.item(.number(1))?.version == .number(13))
-        // The first to arrive followed what all knew, so it is no conflict until another wins against it.
+        // The first to arrive was based on the common state, so it is no conflict until another wins over it.
         let kept = bench.conflicts(of: .number(1)).map(\.id)
         #expect(kept == [10, 11, 12].map(VersionID.number))
     }

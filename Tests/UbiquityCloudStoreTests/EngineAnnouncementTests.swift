@@ -2,7 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 
-/// Contents that were announced when their file was made, and may come, come changed, or never come.
+/// Contents that were announced when their file was made, and that arrive, arrive changed, or never arrive.
 @Suite struct EngineAnnouncementTests {
     private let bench = EngineBench()
     private let here = EngineBench.here
@@ -23,7 +23,7 @@ import UbiquityCore
         #expect(versions(.history) == history.map(VersionID.number), sourceLocation: sourceLocation)
     }
 
-    /// The answer to the announcement was lost, and the file was written again before its content went up.
+    /// The answer to the announcement was lost, and the file was written again before its upload.
     @Test(arguments: [200, 300, 400] as [Int64]) func laterContentOfTheAnnouncingDeviceIsNoConflict(time: Int64) throws {
         try bench.commit(here, Make.file(1, "a", version: 2, "y", at: time))
         expect(current: 2, history: [1])
@@ -44,7 +44,7 @@ import UbiquityCore
         expect(current: 2, conflicts: [3], history: [1])
     }
 
-    /// Another device has put something in its place without having it.
+    /// Another device has replaced it without having it.
     @Test func replacedAnnouncementBecomesHistoryOnArrival() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 400, version: 2, on: 1, "y"))
         expect(current: 2, history: [1])
@@ -65,10 +65,10 @@ import UbiquityCore
 
     // MARK: Given up
 
-    /// Another device has given it a name, of which the one that made it, and has done away with it, did not know.
+    /// Another device has given the file a link. The file's own device has deleted it without knowing that.
     @Test func deletionOfAnnouncedFileDeletesItsLinks() throws {
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
-        // Anybody else's deletion does not hold.
+        // Another device's deletion is refused.
         try bench.commit(EngineBench.there, Make.delete(1, base: 1))
         #expect(bench.item(.number(1))?.isLive == true)
         try bench.commit(here, Make.delete(1, base: 1))
@@ -76,7 +76,7 @@ import UbiquityCore
         #expect(bench.item(.number(2))?.isLive == false)
     }
 
-    /// The name came after the deletion, from one who had not heard of it.
+    /// The link arrived after the deletion, from a device that did not know of it.
     @Test func newLinkDoesNotRestoreGivenUpFile() throws {
         try bench.commit(here, Make.delete(1, base: 1))
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
@@ -84,7 +84,7 @@ import UbiquityCore
         #expect(bench.item(.number(2))?.isLive == false)
     }
 
-    /// Its device has it, and sends it when it hears that it is not deleted.
+    /// Its device has the content, and sends it when it learns that the file is not deleted.
     @Test func newLinkRestoresFileDeletedByAnotherDevice() throws {
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(there, Make.hardLink(2, "b", to: 1))
@@ -92,7 +92,7 @@ import UbiquityCore
         #expect(bench.item(.number(2))?.isLive == true)
     }
 
-    /// Nobody has the announced content any more: the edit that keeps the file is what is in it.
+    /// No device has the announced content any more: the edit that keeps the file is its content.
     @Test(arguments: [200, 400] as [Int64]) func theEditThatWinsOverTheDeletionIsTheContent(time: Int64) throws {
         try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
         try bench.commit(here, Make.delete(1, base: 0))
@@ -117,7 +117,7 @@ import UbiquityCore
         expect(current: 2, conflicts: [3], history: [1])
     }
 
-    /// Its device has lost the content; who brought the file back had none.
+    /// Its device has lost the content, and the device that restored the file never had it.
     @Test func restoredFileWithoutContentIsDeletedWhenGivenUp() throws {
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(there, Make.undelete(1))

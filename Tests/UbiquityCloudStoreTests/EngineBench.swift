@@ -39,7 +39,7 @@ final class EngineBench {
         return plan
     }
 
-    /// What must hold after any commit, whatever was asked for.
+    /// Invariants after any commit, whatever the request.
     private func checkInvariants() throws {
         var places = Set<Place>()
         for item in items.values where item.isLive && item.id != .root {
@@ -66,7 +66,7 @@ final class EngineBench {
         return nil
     }
 
-    // MARK: Looking
+    // MARK: Inspection
 
     func item(_ id: ItemID) -> ItemRecord? { container.item(id) }
     func version(_ id: VersionID) -> VersionRecord? { container.version(id) }
@@ -82,7 +82,7 @@ final class EngineBench {
     var livePaths: [String] { items.keys.compactMap(path).sorted() }
 }
 
-// MARK: Changes, briefly
+// MARK: Short forms of changes
 
 extension Timestamp {
     static func at(_ seconds: Int64) -> Timestamp { Timestamp(seconds: seconds, nanoseconds: 0) }
@@ -97,7 +97,7 @@ extension VersionID {
 }
 
 enum Make {
-    /// A content of one chunk of 10 bytes, told by a letter.
+    /// A content of one chunk of 10 bytes, named by a letter.
     static func manifest(_ letter: Character) throws -> Manifest {
         let byte = try #require(letter.asciiValue)
         return [ChunkReference(id: try #require(ChunkID(bytes: [UInt8](repeating: byte, count: 32))), length: 10)]
@@ -179,14 +179,14 @@ enum Make {
             id: .number(id), kind: kind, baseRevision: .zero, changedAt: .at(900), action: .undelete(place))
     }
 
-    /// - Parameter mtime: the file's own, if it is another than that of the change.
+    /// - Parameter mtime: the file's own time, if it differs from that of the change.
     static func save(
         _ id: UInt64, base: Int64, at time: Int64 = 200, mtime: Int64? = nil, version: UInt64, on baseVersion: UInt64?,
         _ letter: Character?, size: Int64? = nil
     ) throws -> ItemChange {
         var content = try content(version, on: baseVersion, letter)
         if let size {
-            // A content of its own for each size.
+            // A different content for each size.
             let id = [UInt8](repeating: 1, count: 24) + (0..<8).map { UInt8(truncatingIfNeeded: size >> ($0 * 8)) }
             content.size = size
             content.manifest = [ChunkReference(id: try #require(ChunkID(bytes: id)), length: Int(size))]

@@ -2,7 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 
-/// A device whose clock is off neither wins nor loses by that. The cloud's time is `now`; a device tells its own with
+/// A device with a wrong clock neither wins nor loses by that. The cloud's time is `now`; a device sends its own with
 /// each commit.
 @Suite struct EngineClockTests {
     private static let year: Int64 = 365 * 86_400
@@ -54,12 +54,12 @@ import UbiquityCore
     }
 
     @Test func editIsNotOlderThanItsBase() throws {
-        // The time of the file itself may be any: a copying tool kept it, or the clock was set between.
+        // The file's own time may be any: a copying tool kept it, or the clock was set in between.
         bench.now = .at(2 * Self.year + 5000)
         try edit(EngineBench.there, 2, "y", ago: 2000, off: 0)
         try bench.commit(EngineBench.here, [Make.save(1, base: 2, at: 5, version: 3, on: 2, "z")])
         #expect(bench.item(id)?.version == .number(3) && bench.item(id)?.modifiedAt == .at(5))
-        // An edit that is older than both does not win against it.
+        // An edit older than both does not win over it.
         try edit(DeviceID(high: 0, low: 3), 4, "w", ago: 3000, off: 0)
         #expect(bench.item(id)?.version == .number(3) && bench.version(.number(4))?.role == .conflict)
     }

@@ -41,7 +41,7 @@ import UbiquityCore
         #expect(bench.item(id)?.modifiedAt == .at(300))
     }
 
-    /// Who deletes what lost has not seen what won.
+    /// A device that deletes the losing version has not seen the winner.
     @Test func aDeletionLosesToAnEditThatWonOverOnesOwn() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
@@ -52,14 +52,14 @@ import UbiquityCore
         #expect(bench.item(id)?.isLive == false)
     }
 
-    /// Nor has who deletes what won, while the answer to that is on its way.
+    /// The same holds for a device that deletes the winner during the answer about the loser.
     @Test func aDeletionLosesToAnEditThatLostUnseen() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
         #expect(bench.item(id)?.isLive == true)
         expect(current: 3, conflicts: [2], history: [1])
-        // Nor has who has saved once more without hearing of it.
+        // The same holds for a device that has saved once more without knowing of it.
         try bench.commit(EngineBench.here, Make.save(1, base: 2, at: 400, version: 4, on: 3, "w"))
         try bench.commit(EngineBench.here, Make.delete(1, base: 2))
         #expect(bench.item(id)?.isLive == true)
@@ -81,19 +81,20 @@ import UbiquityCore
         expect(current: 3, conflicts: [2], history: [1])
     }
 
-    /// A device that has lost, with the power, that the cloud has taken its version, and has one that it made later: a
-    /// file renamed over that one brings an older time with it.
+    /// A power loss made a device forget that the cloud has its version, and it has a later one. A file renamed over
+    /// that one brings an older time with it.
     @Test(arguments: [100, 250, 400]) func aDeviceWinsOverItselfByWhatItDidLater(mtime: Int64) throws {
         bench.now = .at(1000)
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 301, mtime: mtime, version: 3, on: 1, "z"))
         expect(current: 3, conflicts: [2], history: [1])
-        // It was made later than what it has won over, whatever its time: so no third may come in between.
+        // It was made later than the version that it has beaten, whatever its time: so no third version may come in
+        // between.
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 299, version: 4, on: 1, "w"))
         expect(current: 3, conflicts: [2, 4], history: [1])
     }
 
-    /// What is left of the same change, or was before it, and was not on the disk.
+    /// The remaining part of the same change, or an earlier unsynced state.
     @Test(arguments: [(300, 300), (300, 400), (299, 300), (200, 900)])
     func aDeviceDoesNotWinOverWhatItDidLater(time: Int64, mtime: Int64) throws {
         bench.now = .at(1000)
@@ -109,7 +110,7 @@ import UbiquityCore
         #expect(plan.newManifests.isEmpty)
     }
 
-    /// Saved with the bytes that it was made from, before or after another device's edit: that is no edit.
+    /// Saved with the bytes of its base, before or after another device's edit: that is no edit.
     @Test(arguments: [150, 250]) func uneditedSaveIsNoConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: time, version: 3, on: 1, "x"))
@@ -117,14 +118,14 @@ import UbiquityCore
         #expect(bench.item(id)?.modifiedAt == .at(200))
     }
 
-    /// A device that does not know that the cloud has taken its edit, and has gone back since.
+    /// A device that does not know that the cloud has its edit, and has reverted it since.
     @Test func uneditedSaveAfterOwnEditWins() throws {
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 250, version: 3, on: 1, "x"))
         expect(current: 3, conflicts: [2], history: [1])
     }
 
-    /// Somebody wants it in the place of what another device has made of it.
+    /// A user wants it in the place of another device's edit.
     @Test func restoreOfTheBaseWins() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(1), as: .number(3), base: .number(1))))
@@ -179,21 +180,21 @@ import UbiquityCore
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
         expect(current: 4, conflicts: [3], history: [1, 2])
     }
-    /// Somebody has copied the version in conflict over the file: that decides nothing.
+    /// A copy of the conflict version over the file resolves nothing.
     @Test(arguments: [400, 250]) func aSaveOfAConflictsContentLeavesTheConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: time, version: 4, on: 2, "z"))
         expect(current: 4, conflicts: [3], history: [1, 2])
-        // On another device, too; and then somebody decides.
+        // On another device, too; and then a user resolves it.
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 350, version: 5, on: 2, "z"))
         expect(current: 4, conflicts: [3], history: [1, 2])
         try bench.commit(EngineBench.here, Make.versions(1, .resolve(.number(3))))
         expect(current: 4, history: [1, 2])
     }
 
-    /// The copy meets another edit, and is the later or the earlier one: then it takes the place of the version it was
-    /// copied from, which may be resolved next by who has chosen it.
+    /// The copy meets another edit, earlier or later. It then stands for the version that it was copied from, which the
+    /// user may resolve next.
     @Test(arguments: [350, 500]) func aCopyOfAConflictThatMeetsAnEditLeavesTheConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))

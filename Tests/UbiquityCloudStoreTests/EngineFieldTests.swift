@@ -40,12 +40,12 @@ import UbiquityCore
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         try bench.commit(EngineBench.there, mode(0o640, base: 2, at: 50))
         #expect(bench.item(id)?.mode == 0o640)
-        // A change made before both does not come back between them.
+        // A change made before both does not return in between.
         try bench.commit(EngineBench.here, mode(0o444, base: 1, at: 200))
         #expect(bench.item(id)?.mode == 0o640)
     }
 
-    /// It lost power, and its index had only the first one on the disk.
+    /// It lost power, and its index had only the first change on the disk.
     @Test func laterOfTwoChangesByOneDeviceWins() throws {
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         try bench.commit(EngineBench.here, mode(0o640, base: 1, at: 200))
@@ -73,7 +73,7 @@ import UbiquityCore
                 earlier: earlier)))
         #expect(bench.livePaths == ["there"])
         #expect(bench.item(id)?.mode == 0o600 && bench.item(id)?.xattrs == [attribute])
-        // And what came later in its own time holds.
+        // A later change by its own time holds.
         try bench.commit(
             EngineBench.there,
             Make.put(1, base: 1, at: 900, ChangedFields(

@@ -11,7 +11,7 @@ struct EngineLinkTests {
         try bench.commit(EngineBench.there, Make.hardLink(2, "b", to: 1))
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
         #expect(try #require(bench.items[.number(1)]).isLive)
-        // Who knows both deletes both, in any order.
+        // A device that knows both deletes both, in any order.
         try bench.commit(EngineBench.here, Make.delete(1, base: 3), Make.delete(2, .hardLink, base: 3))
         #expect(try #require(bench.items[.number(1)]).isLive == false)
         #expect(try #require(bench.items[.number(2)]).isLive == false)
@@ -32,7 +32,7 @@ struct EngineLinkTests {
         try bench.commit(
             EngineBench.here, Make.move(1, base: 1, to: "b"), Make.delete(2, .hardLink, base: 1))
         #expect(try #require(bench.items[.number(1)]).name == ItemName("b"))
-        // Of a file with two names the first was deleted: that is the one to be found in the trash.
+        // Of a file with two names the first was deleted: the trash shows that one.
         let deleted = try #require(bench.items[.number(2)])
         #expect(try deleted.name == ItemName("a") && !deleted.isLive)
         try bench.commit(
@@ -51,7 +51,7 @@ struct EngineLinkTests {
         #expect(bench.items[.number(2)] == nil)
     }
 
-    /// A record that leads to itself, to a link or to a folder wedged every device that read it.
+    /// A record that leads to itself, to a link or to a folder would block every device that reads it.
     @Test(arguments: [2, 3, 4]) func retargetOfALinkToAnythingButAFileIsRefused(target: UInt64) throws {
         let bench = EngineBench()
         try bench.commit(

@@ -3,7 +3,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// Two items that want one name.
+/// Two items with one name.
 @Suite struct EngineNameTests {
     private let bench = EngineBench()
     private let here = EngineBench.here
@@ -23,7 +23,7 @@ import UbiquityWire
         #expect(bench.path(.number(3)) == "Documents/report 3.txt")
     }
 
-    /// Which of three devices comes first must not tell whether two equal documents are one.
+    /// The order of three devices must not decide whether two equal documents merge.
     @Test func underDocumentsEqualOnesAreOneAlsoWithANumber() throws {
         try bench.commit(here, Make.file(1, "report.txt", in: documents, version: 1, "z"))
         try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "x"))
@@ -33,7 +33,7 @@ import UbiquityWire
         #expect(bench.livePaths.dropFirst() == [
             "Documents/report 2.txt", "Documents/report 3.txt", "Documents/report.txt",
         ])
-        // What one device makes in one go are two documents: it has them side by side.
+        // Two files in one commit are two documents: the device has them side by side.
         let both = try bench.commit(
             there, Make.file(5, "report.txt", in: documents, version: 5, "q"),
             Make.file(6, "report 4.txt", in: documents, version: 6, "q"))
@@ -72,7 +72,7 @@ import UbiquityWire
         #expect(bench.version(.number(2)) == nil)
     }
 
-    /// Seed 4301520 of the simulator: what another item of the commit has become one with still has its name.
+    /// Seed 4301520 of the simulator: an item that another item of the commit was merged into still has its name.
     @Test func theNameOfAMergedItemIsTaken() throws {
         try bench.commit(here, Make.folder(1, "b"), Make.file(2, "b 2", version: 1, "x"))
         let plan = try bench.commit(

@@ -3,7 +3,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// Commits about packages: who is refused, what is told then, and what is kept.
+/// Commits about packages: the refused one, its answer, and the kept state.
 @Suite struct EnginePackageTests {
     private let bench = EngineBench()
     private static let package = ItemID.number(1)
@@ -47,7 +47,7 @@ import UbiquityWire
         #expect(refused?.deviceName == refused.map { "\($0.device.low)" })
         #expect(refused?.revision == bench.revision && refused?.device == EngineBench.there)
         #expect(bench.items[.number(3)]?.version == .number(3))
-        // Who knows of it is not.
+        // A device that knows the state is not refused.
         try bench.commit(
             EngineBench.here, [Make.save(3, base: 2, version: 11, on: 3, "b")], packages: [edit(2)])
         #expect(bench.items[.number(3)]?.version == .number(11))
@@ -79,7 +79,7 @@ import UbiquityWire
         let folder = Make.put(1, kind: .directory, base: 1, ChangedFields())
         let plan = try bench.commit(EngineBench.here, [folder], packages: [edit(1, lost: lost(20, "l"))])
         #expect(plan.newManifests == [try Make.manifest("l")])
-        // Told again by another request after a crash.
+        // Sent again in another request after a crash.
         try bench.commit(EngineBench.here, [folder], packages: [edit(2, lost: lost(21, "l"))])
         let record = try #require(bench.items[Self.package])
         #expect(record.conflictCount == 1 && record.conflictBytes == 10)
@@ -122,7 +122,7 @@ import UbiquityWire
         }
     }
 
-    /// What it is without is not what it has.
+    /// An absent member differs from a present one.
     @Test func aNewPackageWithWhatWasMovedInIsNotMerged() throws {
         try bench.commit(
             EngineBench.here, [Make.folder(1, "d.rtfd"), Make.folder(2, "s", in: Self.package)], packages: [edit(0)])

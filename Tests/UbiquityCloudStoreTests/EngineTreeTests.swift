@@ -28,14 +28,14 @@ import UbiquityCore
         #expect(bench.path(.number(2)) == "a" && bench.path(.number(1)) == nil)
     }
 
-    /// A deletion from before, which was long on its way, is not about what somebody has brought back since.
+    /// A delayed deletion from before does not delete an item that was restored since.
     @Test func itemRestoredFromTrashStays() throws {
         try bench.commit(here, Make.file(1, "a", version: 1), Make.file(2, "b", version: 2))
         try bench.commit(here, Make.delete(1, base: 1), Make.delete(2, base: 1))
         try bench.commit(here, Make.undelete(1), Make.undelete(2))
         try bench.commit(there, Make.delete(1, base: 1))
         #expect(bench.livePaths == ["a", "b"])
-        // One that knows it is.
+        // A deletion that knows the restoration does.
         try bench.commit(there, Make.delete(1, base: 3))
         try bench.commit(here, Make.delete(2, base: 1))
         #expect(bench.livePaths == [])
@@ -58,7 +58,7 @@ import UbiquityCore
     }
 
     @Test func undoingAMoveMayUndoAnother() throws {
-        // d holds m2; m1 goes into m2, and m2 out of m1 but into itself by the third move.
+        // d holds m2; m1 moves into m2, and the third move takes m2 out of m1 but into itself.
         try bench.commit(
             here, Make.folder(1, "m1"), Make.folder(2, "m2", in: .number(1)), Make.folder(3, "q", in: .number(2)))
         try bench.commit(
@@ -166,8 +166,7 @@ import UbiquityCore
         #expect(bench.livePaths == ["a"])
     }
 
-    /// Every folder of a chain moves into the innermost: each undone move closes another circle, of which there are as
-    /// many as folders.
+    /// Every folder of a chain moves into the innermost: each undone move closes another circle, as many as folders.
     @Test func manyCirclesAreUndoneQuickly() throws {
         let bench = EngineBench(), count: UInt64 = 400
         for number in 1...count {

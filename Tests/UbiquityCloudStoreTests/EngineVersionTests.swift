@@ -2,7 +2,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 
-/// What is decided about versions, and what comes back from the trash.
+/// Resolutions of versions, and restorations from the trash.
 @Suite struct EngineVersionTests {
     private let bench = EngineBench()
     private let id = ItemID.number(1)
@@ -41,8 +41,8 @@ import UbiquityCore
         #expect(names == ["a.txt", "b.txt", "c.txt"])
     }
 
-    /// Who moves a version in conflict over the file makes an edit of it, and resolves that version next. An edit that
-    /// another device has made meanwhile wins, and the choice is in conflict with that.
+    /// A conflict version moved over the file makes an edit, and the move resolves that version next. A concurrent edit
+    /// by another device wins, and the choice is in conflict with it.
     @Test func aChoiceThatLosesIsKept() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 500, version: 5, on: 2, "n"))
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 2, "z"))
@@ -80,7 +80,7 @@ import UbiquityCore
         #expect(bench.item(id)?.version == .number(4) && bench.item(id)?.modifiedAt == .at(900))
         #expect(bench.version(.number(4))?.manifest == (try Make.manifest("z")))
         #expect(role(2) == .history && role(3) != .conflict && bench.item(id)?.conflictCount == 0)
-        // A lost answer: the same once more.
+        // A lost answer: the same commit once more.
         let again = try bench.commit(EngineBench.here, Make.versions(1, .restore(.number(3), as: .number(4), base: .number(2))))
         #expect(again.items.isEmpty)
     }
@@ -111,10 +111,10 @@ import UbiquityCore
         #expect(role(3) == .conflict && role(1) == .history && bench.version(.number(9)) == nil)
     }
 
-    // MARK: A line of edits
+    // MARK: Lines of edits
 
     @Test func editOfConflictVersionReplacesIt() throws {
-        // Both go on where they were: two lines, one conflict, however often each saves.
+        // Both devices continue from their versions: two lines, one conflict, however often each saves.
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 3, "p"))
         #expect(bench.item(id)?.version == .number(4) && role(3) == .history && role(2) == .conflict)
         try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 350, version: 5, on: 2, "q"))
@@ -122,10 +122,10 @@ import UbiquityCore
         try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 500, version: 6, on: 5, "r"))
         #expect(bench.item(id)?.version == .number(6) && role(5) == .history && role(4) == .conflict)
         #expect(bench.item(id)?.conflictCount == 1)
-        // Nothing is taken for decided by a save that changed nothing.
+        // A save without a change resolves nothing.
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 600, version: 7, on: 4, "p"))
         #expect(bench.item(id)?.version == .number(6) && role(4) == .conflict)
-        // A line that comes to the other's content has ended.
+        // A line that reaches the other's content has ended.
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 700, version: 8, on: 4, "r"))
         #expect(bench.item(id)?.version == .number(6) && role(4) == .history && bench.item(id)?.conflictCount == 0)
     }

@@ -5,7 +5,7 @@ import UbiquityWire
 
 /// The cost of a commit, and the refusal of one that would cost others too much.
 @Suite struct EngineWorkTests {
-    /// Counts the questions that the engine asks.
+    /// Counts the engine's reads.
     private final class CountingState: ContainerState {
         let base: any ContainerState
         private(set) var questions = 0
@@ -93,7 +93,7 @@ import UbiquityWire
             try Make.save(1, base: 1, at: 200 - Int64(number), version: 10 + number, on: 1, nil, size: Int64(number)))
     }
 
-    /// A conflict beyond the limit is refused, so it stays on its device; nothing that was taken is dropped for it.
+    /// A conflict beyond the limit is refused and stays on its device; accepted ones are kept.
     @Test func conflictBeyondTheLimitIsRefusedAndComesLater() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, try Make.file(1, "f", version: 1))
@@ -103,7 +103,7 @@ import UbiquityWire
         let error = #expect(throws: UbiquityError.self) { try edit(bench, 150) }
         #expect(error?.code == .tooLarge && error?.remedy.isEmpty == false)
         #expect(bench.items[.number(1)] == before)
-        // The winner's device can go on, and so can an edit of a version in conflict.
+        // The winner's device can continue, and so can an edit of a conflict version.
         try bench.commit(EngineBench.here, try Make.save(1, base: 1, at: 950, version: 3, on: 2, "z"))
         try bench.commit(
             DeviceID(high: 3, low: 1), try Make.save(1, base: 1, at: 250, version: 500, on: 11, "w"))

@@ -13,7 +13,7 @@ import UbiquityWire
         try Make.folder(number, "d\(number)", in: parent.map { .number($0) } ?? .root)
     }
 
-    /// The other account's commit waits for those that are under way, and not for those that queue.
+    /// The other account's commit waits for running commits, and not for queued ones.
     @Test func commitOfAnotherAccountPassesTheQueue() async throws {
         let bench = try CloudBench()
         for name in ["eve", "alice"] { _ = try await bench.cloud.createAccount(name) }

@@ -7,7 +7,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// The bound of all that an account has stored, three times its quota.
+/// The limit of all stored bytes of an account, three times its quota.
 @Suite struct StorageCapTests {
     private static let quota: Int64 = 1 << 20
     private static let account = Cloud.localAccount
@@ -22,7 +22,7 @@ import UbiquityWire
 
     private func stored() async throws -> Int64 { try await bench.cloud.storedBytes(of: Self.account) }
 
-    /// Repeats `step` until the account is full. It must be before 10 MiB have been sent.
+    /// Repeats `step` until the account is full. The limit must be reached before 10 MiB have been sent.
     private func fill(_ bytesOfAStep: Int, _ step: (UInt64) async throws -> Void) async throws {
         for number in 1...UInt64(10 << 20 / bytesOfAStep) {
             do { try await step(number) } catch let error as UbiquityError {
@@ -37,7 +37,7 @@ import UbiquityWire
         Issue.record("nothing was refused")
     }
 
-    /// What is there in files and in the longest columns, found in another way than the cap's.
+    /// The bytes in files and in the longest columns, counted in another way than the cap's.
     private func contents() async throws -> Int64 {
         let folder = Path.join(bench.folder.path, "chunks/1")
         var paths = [String]()
@@ -67,14 +67,14 @@ import UbiquityWire
 
     // MARK: Ways to fill an account
 
-    /// Uploads that no commit names, in files and in rows.
+    /// Uploads that no commit refers to, in files and in rows.
     @Test(arguments: [length, 15_000]) func uploadsAreRefusedAtTheCap(_ length: Int) async throws {
         let service = try await bench.container()
         try await service.upload([chunk(1, length)])
         try await fill(length) { try await service.upload([chunk($0 + 1, length)]) }
-        // A chunk that is here may be sent again: that repairs it.
+        // A stored chunk may be sent again: that repairs it.
         try await service.upload([chunk(1, length)])
-        // The quota of another account is its own.
+        // Another account has its own quota.
         _ = try await bench.cloud.createAccount("bob")
         let other = try await bench.container(account: "bob")
         try await other.upload([chunk(9000, length)])
@@ -157,7 +157,7 @@ import UbiquityWire
         try await deletionsAreTaken(.directory)
     }
 
-    /// At the cap a deletion is accepted and nothing else is.
+    /// At the cap the cloud accepts a deletion and nothing else.
     private func deletionsAreTaken(_ kind: ItemKind = .file) async throws {
         let service = try await bench.container()
         var number: UInt64 = 500
@@ -180,7 +180,7 @@ import UbiquityWire
 
     private func kept() async throws -> Int64 { try await number("SELECT stored FROM accounts") }
 
-    /// The triggers keep what a count finds.
+    /// The triggers' sums equal a count.
     private func expectExactRows() async throws {
         #expect(try await kept() == number("SELECT \(StoredRows.sum) FROM accounts"))
     }
@@ -211,7 +211,7 @@ import UbiquityWire
         #expect(try await stored() - kept() == Int64(4 * Self.length))
         let sum = "\(bench.folder.path)/chunks/1/size"
         #expect(try !FileSystem.exists(sum), "a process that is killed leaves no sum")
-        // Files that were not durable go with the process.
+        // Files that were not durable are lost with the process.
         var left: [UInt8]?
         try await bench.reopen { left = try SmallFile.read(sum, limit: 64) }
         #expect(left == Array("\(Self.length)".utf8))

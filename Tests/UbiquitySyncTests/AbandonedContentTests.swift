@@ -6,11 +6,11 @@ import UbiquitySystem
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// Contents of which nothing is to be left, and those that only look so.
+/// Contents that must be removed, and those that only look abandoned.
 @Suite struct AbandonedContentTests: WorldTests {
     static let seed: UInt64 = 23
 
-    /// Who gives a download up may have waited while another finished it.
+    /// The abandoning task may have waited while another one finished the download.
     @Test func abandonKeepsCompletedContent() async throws {
         try await run { world in
             let bytes = world.random.bytes(5000)
@@ -30,7 +30,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A document that is saved takes over the content of the file that was renamed to its name.
+    /// A saved document adopts the content of the file that was renamed to its name.
     @Test func abandonKeepsContentOfAnotherItem() async throws {
         try await run { world in
             let bytes = world.random.bytes(5000)

@@ -14,7 +14,7 @@ import UbiquityWire
 
     @Test func firstReadOutlivesFailuresInARow() async throws {
         try await run { world in
-            // Large enough that its manifest is asked for.
+            // Large enough that the device fetches its manifest.
             let bytes = world.random.bytes(4_000_000)
             try await world.a.create("f", bytes)
             try await world.settle()
@@ -62,7 +62,7 @@ import UbiquityWire
         }
     }
 
-    /// The cloud has not been heard of for long: nobody waits for it.
+    /// The last answer of the cloud is long ago: no read waits for it.
     @Test func readFailsAtOnceWhileTheCloudIsAway() async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(100_000))

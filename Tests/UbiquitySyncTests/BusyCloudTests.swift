@@ -4,14 +4,14 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// A cloud, or what stands before it, that takes some requests and not others.
+/// A cloud, or a proxy before it, that accepts some requests and refuses others.
 @Suite struct BusyCloudTests: WorldTests {
     static let seed: UInt64 = 11
     private static let soon = Duration.seconds(12)
 
     private func bytes(_ count: Int, _ first: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * first) } }
 
-    /// Its small members are more than one commit carries and are sent before, which the cloud has no room for.
+    /// Its small members exceed one commit and are sent before it, for which the cloud has no space.
     @Test(arguments: [UbiquityError.Code.noSpace, .tooLarge])
     func aPackageThatTheCloudRefusesHoldsNothingElseUp(code: UbiquityError.Code) async throws {
         try await run { world in
@@ -30,7 +30,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What it has of one item it cannot read.
+    /// The cloud cannot read its record of one item.
     @Test func damagedItemAtCloudDelaysNoOther() async throws {
         try await run { world in
             for _ in 0..<2 { world.a.link.script(.commit, .fail(UbiquityError(.damaged, "unreadable"))) }
@@ -42,7 +42,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of what the cloud would refuse when all of it is there nothing is sent.
+    /// Of a content that the cloud would refuse as a whole, nothing is sent.
     @Test func aFileThatGrowsBeyondTheQuotaIsNotSent() async throws {
         try await run { world in
             world.cloud.setQuota(1_000_000)
@@ -61,7 +61,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Nor is each of many files tried by itself, again and again.
+    /// Many such files are not retried one by one, again and again.
     @Test func manyFilesBeyondTheQuotaCostLittle() async throws {
         try await run { world in
             world.cloud.setQuota(100_000)
@@ -72,11 +72,11 @@ import UbiquityTestSupport
                 try await world.a.create("f\(number)", world.random.bytes(20_000))
             }
             try await world.sleep(.seconds(600))
-            // What fits goes up.
+            // A fitting file is uploaded.
             #expect(try world.b.paths().count == 3)
             let counts = world.a.link.counts
             #expect(counts.calls[.commit, default: 0] < 20 && counts.uploadedBytes < 10_000_000, "\(counts)")
-            // What is deleted meanwhile waits for nothing.
+            // A deletion meanwhile waits for nothing.
             try world.a.remove("f199")
             try await world.sleep(.seconds(5))
             #expect(try world.a.engine.summary().pendingUploads == 197)
@@ -90,8 +90,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Nor do more of them than one look takes in keep a package's changes from going up, as its removal, which makes
-    /// room.
+    /// More such files than one read takes in do not delay a package's changes, or its removal, which frees space.
     @Test func manyFilesBeyondTheQuotaDoNotKeepPackagesWaiting() async throws {
         try await run { world in
             world.cloud.setQuota(200_000)
@@ -113,7 +112,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Nor does another name of one of them bring it along, again and again.
+    /// Another name of such a file does not send it, again and again.
     @Test func anotherNameOfAFileBeyondTheQuotaWaitsWithIt() async throws {
         try await run { world in
             world.cloud.setQuota(100_000)
@@ -134,7 +133,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// It has a name that another device has given an edited file: who removes that here has not seen the edit.
+    /// It has a name that another device has given to an edited file. A device that removes the name here has not seen
+    /// the edit.
     @Test func aRemovalDoesNotTakeAnEditAlongThatWaitsForItsName() async throws {
         try await run { world in
             world.cloud.setQuota(100_000)
@@ -156,7 +156,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A program that makes one small file after the other keeps no large one from going up, nor what was decided.
+    /// A program that makes small files continuously delays no large upload, and no resolution.
     @Test func aStreamOfSmallFilesKeepsNoLargeOneBack() async throws {
         try await run { world in
             // A line on which a commit takes longer than the next file.
@@ -176,7 +176,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// It takes no more than a part of what was sent: then that is sent in parts, at once.
+    /// The cloud accepts only a part of the upload: then it is sent in parts, at once.
     @Test func tooLargeUploadIsSplit() async throws {
         try await run { world in
             for _ in 0..<2 { world.a.link.script(.upload, .fail(UbiquityError(.tooLarge, "too large"))) }
@@ -186,7 +186,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// It has too much to do with others: that is no reason to take it for away.
+    /// It is busy with others: that does not count as an outage.
     @Test func aCloudThatIsBusyIsAskedAgain() async throws {
         try await run { world in
             for _ in 0..<3 { world.a.link.script(.upload, .fail(UbiquityError(.tooManyRequests, "too many"))) }
@@ -196,7 +196,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A proxy lets no stream of news through: then the feed is asked now and then, and nothing else is the worse for it.
+    /// A proxy blocks the stream of news: then the device polls the feed, and everything else works.
     @Test func changesComeWithoutAStreamOfNews() async throws {
         try await run { world in
             for _ in 0..<1000 { world.b.link.script(.news, .fail(UbiquityError(.notPermitted, "refused"))) }

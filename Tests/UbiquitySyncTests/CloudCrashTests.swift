@@ -2,7 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityTestSupport
 
-/// The real cloud on a disk that loses what was not synced. The seed says which of that survives.
+/// The real cloud on a disk that loses unsynced data. The seed decides about the survivors.
 @Suite struct CloudCrashTests {
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(hasCloudOnDisk: true)) { world in
@@ -13,7 +13,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Also when it lost the power soon after it was made, with nothing of it on the disk but what it synced.
+    /// Also if the power failed soon after its creation, with only synced data on the disk.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func acknowledgedCommitIsDurable(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("small", [1, 2])
@@ -28,7 +28,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// At each of the writes of a commit with a large content.
+    /// A crash at each of the writes of a commit with a large content.
     @Test(arguments: 1...40) func aCommitIsDoneOrNot(write: Int) async throws {
         try await run(UInt64(write)) { world in
             try await world.a.create("f", [1])

@@ -20,8 +20,8 @@ import UbiquityWire
         #expect(try fixture.found("folder/f").version != nil)
     }
 
-    /// What was set or removed is taken back while it is on its way: that goes up next, whichever comes first, the feed
-    /// or the answer.
+    /// An attribute set or removed is reverted during its upload: the revert is sent next, whichever comes first, the
+    /// feed or the answer.
     @Test(arguments: [false, true], [false, true]) func revertedAttributeIsUploaded(
         feedComesFirst: Bool, isNew: Bool
     ) throws {
@@ -64,7 +64,7 @@ import UbiquityWire
         #expect(try fixture.found("f").xattrs.isEmpty)
     }
 
-    /// Taken in, it would do harm to other items.
+    /// Applied, it would damage other items.
     @Test func anAnswerAboutAnotherItemIsRefused() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "other"))
@@ -99,8 +99,8 @@ import UbiquityWire
         #expect(row.version != nil, "what is here is made from the version that went up")
     }
 
-    /// A package's files are said again with it, changed or not; one that is no member any more by now may have got the
-    /// content that the cloud had before.
+    /// A package's files are sent again with it, changed or not. A file that has left it may have got the cloud's
+    /// earlier content.
     @Test func contentDownloadedMeanwhileIsNotTakenForSentOne() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
@@ -123,8 +123,8 @@ import UbiquityWire
         #expect(try fixture.index.read { try $0.remote(id: row.id)?.content?.version } == sent)
     }
 
-    /// The commit was repeated, and another device has changed the package since it was taken: its files are exchanged
-    /// together. (Seed 460001877.)
+    /// The commit was repeated, and another device has changed the package since: its files are exchanged together.
+    /// (Seed 460001877.)
     @Test func aNewerStateOfAPackageIsHeldUntilAllOfItIsHere() throws {
         let fixture = try Fixture()
         try fixture.make("d.rtfd", .directory)
@@ -160,7 +160,7 @@ import UbiquityWire
         #expect(try fixture.found("a").mode == 0o711)
     }
 
-    /// The feed may bring a commit's outcome before its answer comes.
+    /// The feed may bring a commit's outcome before its answer.
     @Test func aFieldThatLostFollowsARecordThatCameByTheFeedFirst() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
@@ -174,7 +174,7 @@ import UbiquityWire
         #expect(try fixture.dirty().isEmpty)
     }
 
-    /// The feed has brought the item's deletion, which came after the commit, before the commit's answer came.
+    /// The feed has brought the item's later deletion before the commit's answer.
     @Test func lateAnswerRestoresNoDeletedItem() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
@@ -202,7 +202,7 @@ import UbiquityWire
         #expect(try fixture.plan(fixture.dirty()).group.first?.change.baseRevision == .zero)
     }
 
-    /// What the cloud does not know may be the folder, so that goes up too. Mostly it is not.
+    /// The cloud may not know the folder, so it is sent too. Usually it knows it.
     @Test func reuploadOfKnownFolderKeepsIt() throws {
         let fixture = try Fixture()
         let known = fixture.folder(1, "a", at: 5)
@@ -231,7 +231,7 @@ import UbiquityWire
         #expect(try fixture.plan(fixture.dirty()).group.count == 1)
     }
 
-    /// The cloud has renamed a folder onto the name of a new one, and this device has not followed yet.
+    /// The cloud has renamed a folder to the name of a new one, and this device has not followed yet.
     @Test func mergedFolderTakesChildren() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
@@ -248,8 +248,8 @@ import UbiquityWire
         #expect(try fixture.waiting == 1)
     }
 
-    /// Seed 444138435 of the simulator: the new folder was moved into the one that it becomes one with, which the cloud
-    /// has renamed; and what has the name here by now is something else.
+    /// Seed 444138435 of the simulator: the new folder was moved into the folder that it is merged with, which the
+    /// cloud has renamed. By now another item has the name here.
     @Test func folderMergedWithItsParentTakesParentsPlace() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
@@ -295,7 +295,7 @@ import UbiquityWire
         #expect(try fixture.waiting == 0)
     }
 
-    /// A new file becomes one with another whose edit went up in the same commit, and won.
+    /// A new file is merged with another whose edit was sent in the same commit, and won.
     @Test func anAnswerIsNotTakenForTheItemThatTookTheIdentity() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "old"))
@@ -354,7 +354,7 @@ import UbiquityWire
         #expect(try !fixture.dirty().isEmpty)
     }
 
-    /// A file that the cloud has, and an edit of it that is on its way.
+    /// A file at the cloud, and an edit of it that is being sent.
     private func sentEdit(_ fixture: Fixture) throws -> (known: RemoteItem, sent: PlannedChange) {
         func next() throws -> PlannedChange {
             let rows = try fixture.dirty()
@@ -368,8 +368,8 @@ import UbiquityWire
         return (known, try next())
     }
 
-    /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has told of meanwhile;
-    /// but what was put in its place since was made from another one, on purpose.
+    /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has brought meanwhile.
+    /// But its later replacement was deliberately based on another one.
     @Test(arguments: [false, true]) func passedOverVersionKeepsItsBase(isReplaced: Bool) throws {
         let fixture = try Fixture()
         let (_, sent) = try sentEdit(fixture)
@@ -390,7 +390,7 @@ import UbiquityWire
         #expect(row.dirty.contains(.content) == isReplaced)
     }
 
-    /// An edit won against a deletion; the feed's page that has what became of the item later has not come yet.
+    /// An edit won over a deletion; the feed's page with the item's later state has not arrived yet.
     @Test func answerOfEditRestoresDeletedItem() throws {
         let fixture = try Fixture()
         let (known, sent) = try sentEdit(fixture)

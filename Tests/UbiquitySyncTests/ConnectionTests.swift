@@ -5,7 +5,7 @@ import UbiquitySystem
 @testable import UbiquitySync
 
 @Suite struct ConnectionTests {
-    /// Whichever of them waits already when the pause ends, and which has only looked whether there is one.
+    /// One loop may already wait when the pause ends, and the other may only have checked for it.
     @Test func bothLoopsHearOfAChange() async throws {
         let time = SystemTimekeeper()
         let connection = Connection(timekeeper: time, random: SystemRandom())

@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 
-/// Which deletions go up at once, which after a moment, and which only when somebody says so.
+/// Deletions that are sent at once, after a moment, or only after a confirmation.
 @Suite struct DeletionGuardTests {
     private func time(_ seconds: Double) -> Timestamp {
         Timestamp(seconds: 1_000_000, nanoseconds: 0).advanced(bySeconds: seconds)
@@ -43,7 +43,7 @@ import UbiquitySync
         #expect(DeletionGuard().verdict(pending: deletions(6000, over: 61), items: 90_000, now: time(0.5)) == .send)
     }
 
-    /// A hundred files a day for a month, offline, are no slip.
+    /// A hundred files a day for a month, offline, are no mistake.
     @Test func deletionsFarApartDoNotCountTogether() {
         var pending = [DeletionMoment]()
         for number in 0..<3000 {
@@ -63,13 +63,13 @@ import UbiquitySync
         #expect(guarding.verdict(pending: muchLater, items: 40, now: time(110)) == .send)
     }
 
-    /// A program that makes the same few files again and again takes no more away than these.
+    /// A program that recreates the same few files repeatedly removes no more than these.
     @Test func oneNameCountsOnce() {
         var guarding = DeletionGuard()
         let cycles = (0..<400).map { deletion($0 % 10, at: -40 + Double($0) / 10) }
         guarding.noteSent(Array(cycles.prefix(200)), now: time(0))
         #expect(guarding.verdict(pending: Array(cycles.suffix(200)), items: 10, now: time(5)) == .send)
-        // Beside them a slip is one as ever.
+        // Beside them a mass deletion is put on hold as before.
         let slip = deletions(101, over: 1)
         #expect(guarding.verdict(pending: cycles.suffix(200) + slip, items: 10, now: time(5)) == .hold)
     }
@@ -82,7 +82,7 @@ import UbiquitySync
         #expect(until <= time(DeletionGuard.quiet))
     }
 
-    /// Made by this device within the hour, and written by nobody else.
+    /// Created by this device within the hour, and written by no other.
     @Test(arguments: [
         (Double?(0), DeviceID?.none, true), (3599, .none, true), (3600, .none, false), (nil, .none, false),
         (-1, .none, false), (10, own, true), (10, other, false),

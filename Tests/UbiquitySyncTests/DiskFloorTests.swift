@@ -28,7 +28,7 @@ import UbiquityTestSupport
             #expect(try world.b.live("f").contentState == .complete)
             try world.b.engine.space.keepWithinLimits()
             #expect(try world.b.live("f").contentState == .complete)
-            // Used before the day that a requested content stays, it makes way for others.
+            // Used within the day for which a requested content stays, it is not evicted for others.
             let later = world.b.timekeeper.now().advanced(bySeconds: 1)
             let isAny = try world.b.index.read { reader in
                 try [Timestamp.zero, later].map { since in
@@ -93,7 +93,7 @@ import UbiquityTestSupport
             #expect(error.code == .noSpace && error.message.contains("--disk-floor keeps 1.0 EiB free"))
             #expect(try world.b.engine.summary().isIdle && world.b.engine.summary().lacksSpace)
             #expect(try world.b.engine.status.lacksSpace(row.key))
-            // A download that somebody asks for ends that.
+            // A requested download ends that.
             try await world.b.engine.downloader.requestPersistently(row.key)
             try await world.settle()
             #expect(try world.b.live("f").contentState == .complete)
@@ -101,7 +101,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A newer version of a pinned content needs room beside the older one.
+    /// A newer version of a pinned content needs space beside the older one.
     @Test func newerVersionWithoutRoomIsNotWaitedFor() async throws {
         try await runBelowFloor { world in
             try await world.a.create("f", Self.large)

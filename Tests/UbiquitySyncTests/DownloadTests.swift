@@ -5,7 +5,7 @@ import UbiquitySystem
 
 @testable import UbiquitySync
 
-/// One content on its way: who is served first, and when it is given up.
+/// The download of one content: the order of its readers, and its end.
 @Suite struct DownloadTests {
     /// 32 chunks of 64 KiB, each of other bytes.
     private static let chunks = (0..<32).map { [UInt8](repeating: UInt8($0), count: Limits.minimumChunkLength) }
@@ -16,7 +16,7 @@ import UbiquitySystem
 
     init() throws {
         let manifest = Self.chunks.map { ChunkReference(id: ChunkNaming.name(of: $0), length: $0.count) }
-        // A file without a name: nothing is left of it.
+        // An unnamed file: nothing of it remains.
         let path = "/tmp/ubiquity-download-\(UInt64.random(in: 0...UInt64.max))"
         let file = try FileDescriptor.open(path, [.readWrite, .create])
         try FileSystem.unlink(path)
@@ -36,12 +36,12 @@ import UbiquitySystem
         for index in batch { try content.store(index, Self.chunks[index]) }
     }
 
-    /// A reader who waits in a task of its own, from when its wait is noted.
+    /// A reader that waits in a task of its own, returned once its wait is registered.
     private func reader(_ download: Download, _ range: Range<Int>) async -> Task<Void, any Error> {
         let (noted, note) = AsyncStream.makeStream(of: Void.self)
         let task = Task { try await download.wait(for: bytes(range)) { note.yield() } }
         for await _ in noted { break }
-        // The wait is noted before the continuation stands; the first claim that serves it shows that it does.
+        // The wait is registered before the continuation exists; the first claim for it shows that it does.
         return task
     }
 
@@ -54,7 +54,7 @@ import UbiquitySystem
         }
     }
 
-    /// As when the connection is refused before the reader has got to wait.
+    /// As when the connection is refused before the reader waits.
     @Test(.timeLimit(.minutes(1))) func aFailureInTheMomentOfTheWaitEndsIt() async throws {
         let download = download()
         await #expect(throws: UbiquityError.self) {
@@ -62,7 +62,7 @@ import UbiquitySystem
         }
     }
 
-    /// A lane that finds nothing to do does not count as one that works any more.
+    /// A lane without work does not count as a working one.
     @Test func readerAtEndOfLastLaneStartsAnother() async throws {
         let download = download()
         for _ in 0..<2 { #expect(download.enterLane(limit: 2)) }
@@ -112,7 +112,7 @@ import UbiquitySystem
         download.release(batch)
         download.wakeReaders()
         try await first.value
-        // It goes on where it was: twice as much. The rest follows from there, and then from the beginning.
+        // It continues at its position: twice as much. The remaining chunks follow, and then those from the beginning.
         let second = await reader(download, 24..<25)
         let following = await nextBatch(download)
         #expect(following == Array(24..<min(32, 24 + 2 * Self.perFirstFetch)))
@@ -149,7 +149,7 @@ import UbiquitySystem
         let download = download()
         let readers = [await reader(download, 0..<1), await reader(download, 9..<10)]
         let claimed = await nextBatch(download)
-        // Both stand when the second one's chunks are claimed too.
+        // Both waits exist when the second one's chunks are claimed too.
         #expect(await nextBatch(download).first != claimed.first)
         download.fail(UbiquityError(.damaged, "for the test"))
         for reader in readers {

@@ -6,11 +6,11 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// One device or two, and a cloud: what travels, and what does not.
+/// One device or two, and a cloud: the transfers between them.
 @Suite struct EngineTests: WorldTests {
     static let seed: UInt64 = 11
 
-    // MARK: Up and down
+    // MARK: Uploads and downloads
 
     @Test func aSmallFileTravelsInOneCommit() async throws {
         try await run { world in
@@ -51,7 +51,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A program that makes files and takes them away again changes the folder's time with each.
+    /// A program that creates and removes files changes the folder's time with each.
     @Test func aFoldersTimeAloneIsNotSentAgainAndAgain() async throws {
         try await run { world in
             try world.a.makeFolder("d")
@@ -63,7 +63,7 @@ import UbiquityTestSupport
                 try await world.world.sleep(for: .milliseconds(20))
             }
             try await world.settle()
-            // Four seconds, in which it may go twice a second.
+            // Four seconds, with at most two commits a second.
             #expect(world.a.link.counts.calls[.commit, default: 0] <= 10)
             #expect(try world.b.live("d").modifiedAt == world.a.live("d").modifiedAt)
             try await world.check()
@@ -81,7 +81,7 @@ import UbiquityTestSupport
             try await world.a.edit("f") { [42] + $0 }
             try await world.settle()
             #expect(world.a.link.counts.uploadedBytes < 2 << 20)
-            // What was once downloaded is kept current.
+            // A downloaded content is kept current.
             #expect(try world.b.live("f").size == Int64(bytes.count + 1))
             #expect(try !world.b.live("f").isPlaceholder)
             #expect(world.b.link.counts.fetchedBytes < 2 << 20)
@@ -184,7 +184,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What eviction would take again is not fetched: else the same contents would travel for ever.
+    /// Contents that the next eviction would remove are not downloaded: otherwise they would be transferred for ever.
     @Test func anEagerDeviceStaysWithinItsCache() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager, cacheLimit: 10)]) { world in
             for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
@@ -195,7 +195,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// More files than are downloaded at once: each that has come makes room for the next.
+    /// More files than concurrent downloads: each finished one starts the next.
     @Test func manyDownloadsFollowEachOtherWithoutAPause() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
             for number in 0..<100 { try await world.a.create("f\(number)", [UInt8(number)]) }
@@ -246,7 +246,7 @@ import UbiquityTestSupport
         }
     }
 
-    // MARK: Mishaps
+    // MARK: Faults
 
     @Test func aFileThatIsTooMuchDoesNotStopTheOthers() async throws {
         try await run { world in
@@ -305,7 +305,7 @@ import UbiquityTestSupport
         }
     }
 
-    // MARK: Death
+    // MARK: Kills
 
     @Test(arguments: [CloudCall.upload, .commit]) func aKillBeforeTheCommitLosesNothing(call: CloudCall) async throws {
         try await run { world in
@@ -345,8 +345,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The feed told of the own version before the answer would have; then the file was written again, and the device
-    /// was killed.
+    /// The feed brought the own version before the answer. Then the file was written again, and the device was killed.
     @Test(arguments: [false, true]) func writeAfterLostAnswerMakesNoConflict(isNew: Bool) async throws {
         try await run { world in
             if !isNew {
@@ -367,7 +366,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A page of the feed that tells of an own version was long on its way: there is a later one by then.
+    /// A delayed page of the feed contains an own version, and there is a later one by then.
     @Test func anOldPageDoesNotTakeAnOwnVersionBack() async throws {
         try await run { world in
             try await world.a.create("f", [1])
@@ -379,7 +378,7 @@ import UbiquityTestSupport
             try await world.a.edit("f") { _ in [3] }
             try await world.sleep(.seconds(3))
             try #expect(world.a.live("f").dirty.isEmpty, "the cloud has it")
-            // Its chunks are on their way when the page comes.
+            // Its chunks are being sent when the page arrives.
             let large = world.random.bytes(300_000)
             world.a.link.script(.missingChunks, .hold(.seconds(10)))
             try await world.a.edit("f") { _ in large }
@@ -389,7 +388,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The same about what was made and removed again here: until the next page it would be there once more.
+    /// The same for an item that was created and removed again here: until the next page it would reappear.
     @Test func oldPageRestoresNoRemovedItem() async throws {
         try await run { world in
             try await world.settle()
@@ -411,7 +410,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The cloud has it, the device has not heard of that: the removal must be told all the same.
+    /// The cloud has it, and the device does not know that: the removal must be sent all the same.
     @Test(arguments: [100, 300_000]) func removalBeforeConfirmedCreationReachesAllDevices(
         size: Int
     ) async throws {
@@ -430,7 +429,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The same, where its content becomes another file's, or the file becomes one that stays here.
+    /// The same, if its content moves to another file, or the file becomes excluded.
     @Test(arguments: ["f", "f.nosync"]) func moveBeforeConfirmedCreationReachesAllDevices(
         new: String
     ) async throws {
@@ -461,7 +460,7 @@ import UbiquityTestSupport
         }
     }
 
-    // MARK: Two who did not know of each other
+    // MARK: Two concurrent changes
 
     @Test func twoEditsLeaveOneConflictAndLoseNothing() async throws {
         try await run { world in
@@ -481,7 +480,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// By one program, on two devices that do not know of each other, of which one has no contents.
+    /// By one program, on two devices without knowledge of each other, of which one has no contents.
     @Test func twoDocumentsThatChangePlacesDoSoOnce() async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in
@@ -507,7 +506,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A program that removes a document and makes it anew, with a moment in between in which the deletion goes up.
+    /// A program that removes a document and creates it again, with a moment in between in which the deletion is sent.
     @Test(arguments: [1, 300_000]) func recreationAfterUploadedDeletionKeepsIdentity(size: Int) async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in
@@ -532,7 +531,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The new folder becomes one with another's, and what was moved into it is deleted at first: its content comes later.
+    /// The new folder is merged with another's. The item moved into it is deleted at first: its content arrives later.
     @Test func restoredItemInMergedFolderIsPlaced() async throws {
         try await run { world in
             try await world.a.create("f", [1])

@@ -6,7 +6,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// An index with records as a cloud would send them, and changes as a user would make them.
+/// An index, with records as from a cloud, and changes as by a user.
 final class Fixture: Sendable {
     let time = ManualTime()
     let random = SeededRandom(7)
@@ -37,7 +37,7 @@ final class Fixture: Sendable {
                 deviceName: "other", manifest: nil))
     }
 
-    /// Takes in records in this order, as one page of the feed.
+    /// Applies records in this order, as one page of the feed.
     func receive(_ items: RemoteItem...) throws {
         try index.write(.remote) { transaction in
             var settler = Settler(transaction, owner: (0, 0), now: time.now())
@@ -49,7 +49,7 @@ final class Fixture: Sendable {
 
     func check() throws { try index.read { try $0.checkInvariants() } }
 
-    /// Records that have not found their place.
+    /// The number of records that are not placed yet.
     var waiting: Int {
         get throws {
             try index.read {
@@ -104,7 +104,7 @@ final class Fixture: Sendable {
             ino: row.ino, changed: true, size: 5, modifiedAt: time.now(), stillOpen: false)
     }
 
-    /// Gives a placeholder a content, as a download would.
+    /// Gives a placeholder a content, like a download.
     @discardableResult
     func materialize(_ path: String) throws -> ItemRow {
         let content = ContentID(try index.newContentNumber())
@@ -135,7 +135,7 @@ final class Fixture: Sendable {
 
     func dirty() throws -> [ItemRow] { try index.read { try $0.dirtyRows(after: 0, limit: 1000) } }
 
-    /// Plans what the rows have to send.
+    /// Plans the changes of the rows.
     func plan(
         _ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000, deletionsUpTo: Int64 = .max,
         isOwned: @escaping (ItemRow) -> Bool = { _ in false },
@@ -177,7 +177,7 @@ final class Fixture: Sendable {
         try check()
     }
 
-    /// The record that the cloud would answer a put with.
+    /// The record that the cloud would return for a put.
     func answer(_ change: PlannedChange, at revision: Int64 = 50) throws -> RemoteItem {
         let row = change.row
         let known = try index.read { try $0.remote(id: row.id) }

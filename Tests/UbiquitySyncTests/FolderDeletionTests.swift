@@ -3,7 +3,7 @@ import UbiquityCore
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// A folder is deleted whose items go up later than it could: it must not come back.
+/// A folder is deleted whose items are sent later than the folder: it must not reappear.
 @Suite struct FolderDeletionTests: WorldTests {
     static let seed: UInt64 = 31
 
@@ -18,7 +18,7 @@ import UbiquityTestSupport
         try await world.check()
     }
 
-    /// The package's deletion rests a while.
+    /// The package's deletion waits a while.
     @Test(arguments: ["d/sub", "d/deep/sub"]) func aPackageLiesDeepInIt(folder: String) async throws {
         try await run { world in
             var path = ""
@@ -46,7 +46,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The account is full for what was written to it.
+    /// The account has no space for its written content.
     @Test func aFileWasMovedOutWhoseContentIsRefused() async throws {
         try await run { world in
             try world.a.makeFolder("d")
@@ -66,7 +66,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// New, and never sent under its first name: nothing is moved into it before the cloud knows it.
+    /// New, and never sent under its first name: nothing moves into it before the cloud knows it.
     @Test(arguments: [3, 2100]) func anotherTakesItsNameWithAllThatWasInIt(count: Int) async throws {
         try await run(["a", "b"], ["a": .init(allowsMassDelete: true)]) { world in
             try world.a.makeFolder("d")
@@ -86,7 +86,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A linked backup: the document's new content is nobody else's for a moment either.
+    /// A linked backup: the document's new content never shows at another name.
     @Test func aNameThatAnotherHasNowNeverShowsTheNextContent() async throws {
         try await run { world in
             for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
@@ -108,7 +108,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The device does not know of that file when it asks for the deletion.
+    /// The device does not know that file when it sends the deletion.
     @Test func anotherDeviceMakesAFileInIt() async throws {
         try await run { world in
             try world.a.makeFolder("d")

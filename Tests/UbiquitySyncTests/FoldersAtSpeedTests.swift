@@ -4,10 +4,10 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquityTestSupport
 
-/// A program that makes, moves and removes folders faster than it goes up, or offline.
+/// A program that creates, moves and removes folders faster than the uploads, or offline.
 @Suite struct FoldersAtSpeedTests {
-    /// A folder takes the place of a deleted one, whose deletion waits to be decided about, and the folder that it lay
-    /// in is moved into it: the cloud, which sees that one lie in itself, undoes what comes alone.
+    /// A folder replaces a deleted one, whose deletion is still undecided, and their parent moves into it. The cloud,
+    /// which sees a folder in itself, undoes moves that arrive alone.
     @Test(arguments: ["d2", "e"], [true, false]) func folderIsMovedIntoItsFormerChild(taken: String, isFile: Bool) async throws {
         try await Worlds.run(seed: 5, Simulation.Options(devices: ["a", "b"])) { world in
             let a = world.a
@@ -45,7 +45,7 @@ import UbiquityTestSupport
 }
 
 extension Simulation {
-    /// Settles, and from then on the first device's network is as slow as the seed says.
+    /// Waits until all is synced. From then on the first device's network is as slow as the seed says.
     func slowDown(_ seed: Int, lostAnswers: Double = 0) async throws {
         try await settle()
         var conditions = NetworkConditions.perfect
@@ -54,7 +54,7 @@ extension Simulation {
         a.link.setConditions(conditions)
     }
 
-    /// So many items that a deletion waits a while: more may follow.
+    /// So many items that a deletion waits a while for more.
     func makeOthers() throws {
         try a.makeFolder("z")
         for number in 0...DeletionGuard.harmless { try a.makeFolder("z/\(number)") }
@@ -65,7 +65,7 @@ extension SimulatedDevice {
     var pathsOfInterest: [String] { get throws { try paths().map(\.path).filter { !$0.hasPrefix("z") } } }
 }
 
-/// Makes a tree of few names, and knows it.
+/// Creates a tree of few names, and remembers it.
 private struct FilingProgram {
     private let world: Simulation
     private var random: SourcedGenerator
@@ -73,9 +73,9 @@ private struct FilingProgram {
     private let isOfflineAtTimes: Bool
     private var isOffline = false
     private let names: [String]
-    /// Whether what has a path is a folder.
+    /// Whether the item at a path is a folder.
     private var tree: [String: Bool] = [:]
-    /// What it did, for who looks into a failure.
+    /// Its last operations, for the report of a failure.
     private(set) var last: [String] = []
 
     init(seed: Int, _ world: Simulation) {
@@ -89,7 +89,7 @@ private struct FilingProgram {
 
     var paths: [String] { tree.keys.sorted { $0.split(separator: "/").lexicographicallyPrecedes($1.split(separator: "/")) } }
 
-    /// - Returns: whether there was something to do.
+    /// - Returns: whether an operation was possible.
     mutating func step() async throws -> Bool {
         let done = try await change()
         if done, last.count > 12 { last.removeFirst() }

@@ -5,7 +5,7 @@ import UbiquitySync
 import UbiquityTestSupport
 import UbiquityWire
 
-/// Another cloud than before, or one that has forgotten what it deleted.
+/// Another cloud than before, or one that has forgotten its deletions.
 @Suite struct ForgettingCloudTests: WorldTests {
     static let seed: UInt64 = 11
 
@@ -26,7 +26,7 @@ import UbiquityWire
         }
     }
 
-    /// It was deleted, and edited on a device that was away so long that the cloud does not know it any more.
+    /// It was deleted, and edited on a device that was away until the cloud forgot it.
     @Test func aPackageThatIsForgottenAndEditedComesBackWhole() async throws {
         try await run { world in
             try world.a.makeFolder("p.rtfd")
@@ -53,7 +53,7 @@ import UbiquityWire
         }
     }
 
-    /// The answer to a commit comes when its item was deleted since, which the snapshot has told by its silence.
+    /// The answer to a commit arrives after the item's deletion, which the snapshot shows by the item's absence.
     @Test(arguments: [false, true]) func aLateAnswerBringsNothingBack(isEditedAgain: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1])
@@ -79,7 +79,7 @@ import UbiquityWire
         }
     }
 
-    /// The name goes up with the file that it leads to, and not again and again before it.
+    /// The link is sent with its target, and not repeatedly before it.
     @Test func editedForgottenItemReturnsUnderNewName() async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
@@ -102,7 +102,7 @@ import UbiquityWire
         }
     }
 
-    /// The cloud has forgotten the folder that a further name was made in, and not the file.
+    /// The cloud has forgotten the folder of a new link, and not the file.
     @Test func aFileStaysWhoseNewNameIsInAForgottenFolder() async throws {
         try await run { world in
             try world.a.makeFolder("d")
@@ -125,7 +125,7 @@ import UbiquityWire
         }
     }
 
-    /// Deleted, forgotten, and evicted here: there is nothing that the names made of it meanwhile could lead to.
+    /// Deleted, forgotten, and evicted here: its links have no target.
     @Test(arguments: [false, true]) func evictedForgottenItemIsRemoved(hasOtherName: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
@@ -145,7 +145,7 @@ import UbiquityWire
         }
     }
 
-    /// The same, and the answer that the cloud knows neither comes before what the feed says of it.
+    /// The same, and the answer that the cloud knows neither arrives before the feed.
     @Test func evictedForgottenItemLosesItsLinks() async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
@@ -168,7 +168,7 @@ import UbiquityWire
         }
     }
 
-    /// The folder is what is forgotten, not what was moved into it meanwhile.
+    /// The folder is forgotten, not the item that was moved into it meanwhile.
     @Test(arguments: [false, true]) func itemMovedIntoForgottenFolderStays(isEvicted: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
@@ -225,7 +225,7 @@ import UbiquityWire
         }
     }
 
-    /// What is too large to go up at once is announced by each of them; whoever has sent it first, it is one content.
+    /// A content too large for one commit is announced by each device; whoever sends it first, it is one content.
     @Test(arguments: [0, 1], [0, 1])
     func largeFilesAreInNoConflictWithThemselvesThen(first: Int, slow: Int) async throws {
         try await run { world in
@@ -256,8 +256,8 @@ import UbiquityWire
 
     enum Return: CaseIterable { case atOnce, oneAfterTheOther, afterAnEdit }
 
-    /// What was acknowledged after the copy was made is on the devices, and goes up again: also to those that come when
-    /// the cloud is further than they had read.
+    /// Changes acknowledged after the copy are on the devices, and are sent again: also to devices that return when the
+    /// cloud is beyond their position.
     @Test(arguments: Return.allCases) func aCloudFromAnOlderCopyGetsWhatItLacks(_ way: Return) async throws {
         try await run { world in
             for name in ["edited", "renamed", "same"] { try await world.a.create(name, Array(name.utf8)) }
@@ -292,8 +292,8 @@ import UbiquityWire
         }
     }
 
-    /// The older copy has got further than this device had read before the device asks: by then its revision is
-    /// another commit.
+    /// The restored cloud has passed this device's position before the device reads: by then its revision is another
+    /// commit.
     @Test func restoredCloudThatWasOvertakenIsNoticed() async throws {
         try await run { world in
             try await world.a.create("old", [1])
@@ -317,7 +317,7 @@ import UbiquityWire
         }
     }
 
-    /// A cloud that can be reached and says no to what is asked of it then is not asked again and again at once.
+    /// A reachable cloud that refuses requests is not asked continuously.
     @Test func aFeedThatFailsIsAskedForLessAndLess() async throws {
         try await run { world in
             try await world.a.create("f", [1])
@@ -330,7 +330,7 @@ import UbiquityWire
         }
     }
 
-    /// It says that its content is not to be had, and is sent as little as before when its rights are changed.
+    /// Its content is reported as unavailable, and it is not sent after a change of its permissions either.
     @Test(arguments: [false, true]) func aPlaceholderOfAnotherCloudStays(isChangedBefore: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
@@ -350,7 +350,7 @@ import UbiquityWire
         }
     }
 
-    // MARK: Decisions about versions
+    // MARK: Resolutions
 
     /// `a` has lost against `b`, and both know it.
     private func makeConflict(_ world: Simulation) async throws -> RemoteVersion {
@@ -374,7 +374,7 @@ import UbiquityWire
         try device.index.read { try $0.conflicts(of: device.live("f").id) }
     }
 
-    /// `a` decides, cut off, while an older copy of the cloud is put back that has the version.
+    /// `a` resolves offline, while an older copy of the cloud with the version is restored.
     private func decide(
         _ kind: PendingVersionAction.Kind, _ world: Simulation, _ version: (RemoteVersion) async throws -> VersionID
     ) async throws {
@@ -405,7 +405,7 @@ import UbiquityWire
         }
     }
 
-    /// (What `b` has of the file goes up again, too, from no base: that is in conflict with what was restored.)
+    /// (The file of `b` is sent again, too, without a base: that is in conflict with the restored one.)
     @Test(arguments: [false, true]) func separateRestorationHoldsAtOlderCopy(isConflict: Bool) async throws {
         try await run(["a", "b"]) { world in
             var lost: VersionID?
@@ -421,7 +421,7 @@ import UbiquityWire
         }
     }
 
-    /// A cloud that never had the version, which is gone with the old one: there is nothing to decide about.
+    /// A cloud that never had the version, which was lost with the old one: there is nothing to resolve.
     @Test(arguments: [PendingVersionAction.Kind.resolve, .restore])
     func separateDecisionIsForgottenAtAnotherCloud(kind: PendingVersionAction.Kind) async throws {
         try await run(["a", "b"]) { world in
@@ -442,8 +442,8 @@ import UbiquityWire
         }
     }
 
-    /// One device is told that its folder is forgotten, and, before that arrives, by the feed that another device has
-    /// brought it back.
+    /// One device gets the answer that its folder is forgotten. Before that arrives, the feed reports that another
+    /// device has restored it.
     @Test func itemRestoredMeanwhileIsNotForgotten() async throws {
         try await PackageConflictTests().run { world in
             let (a, b, c) = (world.a, world.b, world.devices[2])
@@ -472,8 +472,8 @@ import UbiquityWire
         }
     }
 
-    /// It says that it lacks nothing, and refuses what it lacks chunks of: nobody asks it without a pause, and people
-    /// are told.
+    /// The cloud reports no missing chunks, and then refuses the commit for missing ones: the device retries with
+    /// pauses, and users see the error.
     @Test func cloudThatLosesUploadsIsRetriedLater() async throws {
         try await run { world in
             try await world.a.create("f", [UInt8](repeating: 7, count: 500_000))
@@ -494,7 +494,7 @@ import UbiquityWire
         }
     }
 
-    /// Also of what is so small that it goes up in the commit, and though it names what it was never sent.
+    /// The same for a content that is so small that the commit contains it.
     @Test func cloudThatRefusesUploadsIsRetriedLater() async throws {
         try await run { world in
             try await world.a.create("f", [1])

@@ -3,12 +3,13 @@ import UbiquityCore
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// A device deletes many items that it made a moment ago.
+/// A device deletes many items that it created a moment ago.
 @Suite struct FreshDeletionsTests: WorldTests {
     static let seed: UInt64 = 19
 
     /// Device a makes 120 files; `change` comes after that, and then device a removes them.
-    /// - Parameter held: Deletions that are held then. If there are none, the other device has nothing left.
+    /// - Parameter held: The expected number of deletions on hold. If there are none, the other device ends without
+    ///   items.
     private func removeTree(
         held: Int, after change: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws {

@@ -5,12 +5,12 @@ import UbiquitySystem
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// A content comes to a disk that is full: who reads it waits for a moment if something may go, and is told otherwise.
+/// A content arrives on a full disk: its reader waits for a moment if an eviction is possible, and otherwise fails.
 @Suite struct FullDiskTests: WorldTests {
     static let seed: UInt64 = 11
 
-    /// Device b has a content that may be evicted, if `isEvictable`, and reads another one; the disk fills up while
-    /// that is on its way, for `time`.
+    /// Device b has a content, evictable if `isEvictable`, and reads another one. The disk is full during that
+    /// download, for `time`.
     private func read(_ world: Simulation, isEvictable: Bool, full time: Duration) async throws -> [UInt8] {
         try await world.a.create("old", Array(repeating: 1, count: 300_000))
         try await world.a.create("new", Array(repeating: 2, count: 300_000))
@@ -36,7 +36,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// For some seconds, and not at all if nothing may go.
+    /// After some seconds, or at once if nothing can be evicted.
     @Test(arguments: [(true, 30.0), (false, 0.8)]) func readerGetsTheError(isEvictable: Bool, time: Double) async throws {
         try await run { world in
             do {

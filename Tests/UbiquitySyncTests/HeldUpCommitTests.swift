@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// Commits that the network holds up past later ones of the same device: what they say is no longer so.
+/// Commits that the network delays past later ones of the same device: they are obsolete on arrival.
 @Suite struct HeldUpCommitTests {
     private static let delay = Duration.seconds(600)
 
@@ -12,7 +12,7 @@ import UbiquityTestSupport
         try await Worlds.run(seed: 5, Simulation.Options(losesPower: true), scenario)
     }
 
-    /// The creation of a file is held up, its repeat is lost: the device sends it anew, in a later commit.
+    /// The creation of a file is delayed, its repeat is lost: the device sends it again, in a later commit.
     private func createLate(_ path: String, _ world: Simulation) async throws {
         world.a.link.script(.commit, .late(Self.delay))
         world.a.link.script(.commit, .fail(UbiquityError(.timedOut, "no answer")))
@@ -38,8 +38,9 @@ import UbiquityTestSupport
         }
     }
 
-    /// It died before it heard that its new file was taken, removes that among others, and makes another of that name:
-    /// of the deletion, which waits until the burst is over, the new file knows nothing by what the cloud is known to have.
+    /// The device died before it learned that the cloud has its new file. It removes that file among others, and makes
+    /// another one of that name. By the known state of the cloud, the new file does not depend on the deletion, which
+    /// waits for the end of the burst.
     @Test func takeNoNameFromTheNextItem() async throws {
         try await run { world in
             for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
@@ -51,7 +52,7 @@ import UbiquityTestSupport
             try world.a.start()
             for path in ["f100", "x"] { try world.a.remove(path) }
             try await world.sleep(.milliseconds(50))
-            // The commit comes, and its news takes its time.
+            // The commit arrives, and its news is delayed.
             world.a.link.script(.changes, .hold(.seconds(3)))
             for number in 0..<40 {
                 if number == 4 { try await world.a.create("x", [3], synced: true) }
@@ -69,7 +70,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Who deletes while the answer is on its way that would tell of it.
+    /// A deletion during the delayed answer about an unseen edit.
     @Test func doNotTakeAnEditAlongThatLostUnseen() async throws {
         try await run { world in
             try await world.a.create("f", [1])
@@ -107,7 +108,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The device has died in between; with the power it has lost what it had not synced.
+    /// The device has died in between; with a power loss it has lost unsynced data.
     @Test(arguments: [false, true]) func areOldAlsoAfterARestart(powerLoss: Bool) async throws {
         try await run { world in
             try await createLate("f", world)
@@ -118,7 +119,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A device whose index has lost its count (an old copy was put back) catches up with what the cloud knows.
+    /// A device whose index has lost its commit count (an old copy was restored) catches up with the cloud's.
     @Test func aCountThatWentBackGoesOn() async throws {
         try await run { world in
             try await world.a.create("f", [1])
@@ -131,7 +132,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Made anew by the program that removed it, sent as the same item, and removed again before the cloud has that.
+    /// Recreated by the program that removed it, sent as the same item, and removed again before the cloud has it.
     @Test func doNotBringBackWhatCameBackAndWasRemoved() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
@@ -155,7 +156,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The same, while the feed tells only then of the first removal.
+    /// The same, while the feed reports the first removal only then.
     @Test func restoreNoItemRemovedAgainBeforeTheFeedReportedIt() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
@@ -179,7 +180,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Saved, removed while that goes up, and made anew once both are done: the new content follows on the saved one.
+    /// Saved, removed during the upload, and created again after both: the new content follows the saved one.
     @Test func recreationAfterRemovalFollowsLastSave() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
@@ -204,7 +205,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The new folder becomes one with another's, which nobody here has seen under that name when it is removed.
+    /// The new folder is merged with another's. Nobody here has seen that one under the name at the removal.
     @Test func removalBeforeMergeRemovesNothingElse() async throws {
         try await run { world in
             try world.a.makeFolder("c")
@@ -225,8 +226,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// A new file and a further name of it. By the feed that name leads to another's file, which the new one becomes;
-    /// here it is a name of the new one until that is told so itself.
+    /// A new file and a link to it. By the feed that link leads to another's file, which the new one is merged with.
+    /// Here it is a link of the new file until the answer.
     @Test func aFurtherNameStaysWithItsFileUntilThatBecameAnother() async throws {
         try await run { world in
             world.a.link.setAway(true)

@@ -5,7 +5,7 @@ import UbiquityTestSupport
 import UbiquityWire
 @testable import UbiquitySync
 
-/// Records that no sound cloud sends. The device ignores them, ends its work on the page, and keeps all else right.
+/// Records that no sound cloud sends. The device ignores them, finishes the page, and keeps everything else right.
 @Suite(.timeLimit(.minutes(1))) struct HostileFeedTests {
     private func link(_ number: UInt64, _ name: String, to target: UInt64, at revision: Int64 = 1) throws -> RemoteItem {
         RemoteItem(
@@ -111,7 +111,7 @@ import UbiquityWire
         try fixture.check()
     }
 
-    /// Taken in, the answer would have the link lead to itself.
+    /// Applied, the answer would make the link lead to itself.
     @Test func answerThatMergesAFileIntoItsLinkIsRefused() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"), link(2, "l", to: 1))

@@ -13,7 +13,7 @@ import UbiquityWire
         return fixture
     }
 
-    /// Sends the deletion of `d` without those that go along.
+    /// Sends the deletion of `d` without its other changes.
     private func answerKept(_ fixture: Fixture) throws {
         let group = try fixture.plan(fixture.dirty()).group.filter { $0.row.id == Fixture.id(1) }
         let item = try #require(try fixture.index.read { try $0.remote(id: Fixture.id(1)) })

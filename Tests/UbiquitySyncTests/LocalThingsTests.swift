@@ -3,11 +3,11 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// What is kept local where something synced is to come.
+/// Excluded items at the place of a synced one.
 @Suite struct LocalThingsTests: WorldTests {
     static let seed: UInt64 = 17
 
-    /// What is synced stays so under an ignored name, which something local may have elsewhere.
+    /// A synced item stays synced under an ignored name, which an excluded item may have elsewhere.
     @Test func ignoredItemFreesNameForSyncedOne() async throws {
         try await run { world in
             try world.a.makeLink("link", to: "somewhere")
@@ -27,7 +27,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A folder that was deleted elsewhere stays for what is local in it; then there is something else of its name.
+    /// A folder that was deleted elsewhere stays for its excluded items; then another item of its name arrives.
     @Test func lingeringFolderFreesItsName() async throws {
         try await run { world in
             try world.a.makeFolder("f")
@@ -43,7 +43,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Two folders become one, each with something local of the same name.
+    /// Two folders merge, each with an excluded item of the same name.
     @Test func mergeOfFoldersKeepsExcludedItems() async throws {
         try await run { world in
             try world.a.makeFolder("old")
@@ -62,8 +62,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// Seed 3004793 of the simulator: what made room stood at a name that nothing ignores, and something synced was to
-    /// come there.
+    /// Seed 3004793 of the simulator: the moved aside item had a name that nothing ignores, and a synced item was to be
+    /// placed there.
     @Test func movedAsideItemKeepsIgnoredName() async throws {
         try await run { world in
             for name in ["e", "f"] { try await world.a.create(name, [1]) }
@@ -78,7 +78,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Made before the rules were known, where another device has something local by them.
+    /// Created before the rules were known, at a place where another device has an excluded item by them.
     @Test(arguments: [true, false]) func itemExcludedByIgnoreFileFreesNameInTheEnd(isRenamedHere: Bool) async throws {
         try await run { world in
             world.a.link.setAway(true)
@@ -101,11 +101,11 @@ import UbiquityTestSupport
             #expect(try await world.b.read("build/p") == [2])
             #expect(try !world.b.live("build").isExcluded && world.b.live("build/p").isExcluded)
             #expect(try world.a.row("x 2.log") == nil && world.a.row("build/p") == nil)
-            // What it is for its owner here it is everywhere.
+            // Its owner's permissions are the same everywhere.
             #expect(try world.a.live("build").mode == 0o700 && world.b.live("build").mode == 0o700)
             #expect(try world.a.live("build").xattrs.count == 1 && world.b.live("build").xattrs.count == 1)
             try await world.check()
-            // Under another name nothing keeps it local.
+            // Under another name nothing excludes it.
             try (isRenamedHere ? world.b : world.a).rename("build", "out")
             try await world.settle()
             #expect(try await world.a.read("out/p") == [2])

@@ -6,12 +6,12 @@ import UbiquityIndex
 import UbiquityTestSupport
 import UbiquityWire
 
-/// What is here and what is known, at moments when one does not yet match the other.
+/// Moments at which the local content and the known state do not match yet.
 @Suite struct MomentTests: WorldTests {
     static let seed: UInt64 = 11
 
-    /// The first page of a feed has no deletions, which a new device need not know; one that has already made something
-    /// must.
+    /// The first page of a feed has no deletions, which a new device need not know. A device with an earlier state must
+    /// get them.
     @Test func aDeletionBeforeTheFirstPageIsSeen() async throws {
         try await run(["a", "b"]) { world in
             try await world.settle()
@@ -26,7 +26,7 @@ import UbiquityWire
         }
     }
 
-    /// Who mounts a new device is not shown an empty folder, nor waits for a cloud that is out of reach or slow.
+    /// The first listing of a new device is not empty, and does not wait for an unreachable or slow cloud.
     @Test func theFirstListingIsAwaited() async throws {
         try await run(["a", "b", "c"]) { world in
             for device in [world.a, world.b] { device.link.script(.changes, .hold(.seconds(3))) }
@@ -47,7 +47,7 @@ import UbiquityWire
         }
     }
 
-    /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
+    /// The feed lists an item at its last change: an item missing on one page may be on a later one.
     @Test func itemMissingOnFirstPageMayBeOnALaterOne() async throws {
         for seed in UInt64(1)...10 {
             try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
@@ -67,7 +67,7 @@ import UbiquityWire
         }
     }
 
-    /// What was saved a moment ago has not gone up when the next program empties the file and thinks about what to write.
+    /// A recent save is not uploaded when the next program truncates the file and has not written yet.
     @Test(arguments: [1, 300_000]) func truncatedFileBeingRewrittenIsNotUploaded(length: Int) async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", Array(repeating: 1, count: length))
@@ -89,8 +89,8 @@ import UbiquityWire
         }
     }
 
-    /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once: the index
-    /// may not know yet that the content has come.
+    /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once. The index
+    /// may not have recorded the download yet.
     @Test func fileJustReadIsAWholeBackup() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f.txt", [1, 2, 3])
@@ -122,7 +122,8 @@ import UbiquityWire
             try await world.settle()
             #expect(try await world.cloud.open().revision == before.next)
             #expect(try await world.b.read("f.txt") == [2])
-            // One that stays is told of after all, and one that becomes a new document is at once.
+            // A temporary file that stays is announced after all, and one that becomes a new document is announced at
+            // once.
             try await world.a.create(name, [3])
             try await world.a.create("tmp12345678", [4])
             try world.a.rename("tmp12345678", "g.txt")
@@ -153,7 +154,7 @@ import UbiquityWire
         }
     }
 
-    /// A program that always has something to add.
+    /// A program that appends continuously.
     @Test func aTemporaryFileThatNeverRestsGoesUp() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("status.tmp", [0])
@@ -166,7 +167,7 @@ import UbiquityWire
         }
     }
 
-    /// Programs that copy what has changed go by that time.
+    /// Programs that copy changed files rely on that time.
     @Test func remoteChangesUpdateChangeTime() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])
@@ -182,14 +183,14 @@ import UbiquityWire
                 #expect(row.changedAt > last)
                 last = row.changedAt
             }
-            // What is told of its own changes is none.
+            // The echo of its own changes is no change.
             let own = try world.a.live("g").changedAt
             try await world.sleep(.seconds(10))
             #expect(try world.a.live("g").changedAt == own)
         }
     }
 
-    /// As when a laptop wakes: the connection that was there is dead, and the next one is none the worse for it.
+    /// As when a laptop wakes: the old connection is dead, and the next one works.
     @Test func aReaderOutlivesAConnectionThatBreaks() async throws {
         try await run(["a", "b"]) { world in
             let bytes = world.random.bytes(3_000_000)
@@ -197,7 +198,7 @@ import UbiquityWire
             try await world.settle()
             world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "the connection is broken")))
             #expect(try await world.b.read("f") == bytes)
-            // One that stays away is told of.
+            // A permanent failure is reported.
             try world.b.evict("f")
             for _ in 0..<99 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "there is no connection"))) }
             await #expect(throws: (any Error).self) { _ = try await world.b.read("f") }
@@ -206,7 +207,8 @@ import UbiquityWire
         }
     }
 
-    /// A program has read the beginning and gone: what came takes room, and goes like any other content.
+    /// A program has read the beginning and exited: the downloaded part uses space, and is evicted like any other
+    /// content.
     @Test func partialContentIsEvicted() async throws {
         let size = 6_000_000
         try await run(["a", "b"], ["b": .init(cacheLimit: Int64(size) + 10)]) { world in
@@ -226,8 +228,8 @@ import UbiquityWire
         }
     }
 
-    /// A program has looked at the beginning of a large file: neither that, nor what else of it came, has all the others
-    /// go. One that is larger than the cache goes itself when it is closed.
+    /// A program has read the beginning of a large file: that evicts none of the others. A content larger than the
+    /// cache is evicted itself at its close.
     @Test(arguments: [6_001_000, 100_000] as [Int64]) func aLookAtALargeFileSparesTheOthers(limit: Int64) async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: limit)]) { world in
             for number in 0..<10 { try await world.a.create("f\(number)", world.random.bytes(9000)) }
@@ -242,7 +244,7 @@ import UbiquityWire
             try expectAllHere()
             try await engine.fill(content, 0..<100)
             try expectAllHere()
-            // While it is open all of it comes, by and by.
+            // While the file is open, all of its content is downloaded gradually.
             if limit < 6_000_000 { try await world.sleep(.seconds(20)) }
             try expectAllHere()
             engine.release(content)
@@ -253,7 +255,7 @@ import UbiquityWire
         }
     }
 
-    /// What is on its way takes its room already: what else comes by itself is not fetched into the same.
+    /// A running download reserves its space: automatic downloads do not use the same space.
     @Test func roomIsGivenAwayOnce() async throws {
         let size = 600_000
         try await run(["a", "b"], ["b": .init(cacheLimit: 1_000_000)]) { world in
@@ -264,7 +266,7 @@ import UbiquityWire
             try world.b.pin("f")
             try await world.sleep(.seconds(5))
             #expect(try engine.space.freeSpace() == 400_000)
-            // Of what a program has open all comes as well.
+            // The whole content of an open file is downloaded as well.
             let content = try await engine.begin(try world.b.live("g").key)
             #expect(try engine.space.freeSpace() == 0)
             engine.release(content)
@@ -272,7 +274,7 @@ import UbiquityWire
         }
     }
 
-    /// A program that reads more than the cache may hold: what was read first goes before the next comes.
+    /// A program that reads more than the cache limit: the part read first is evicted before the next is downloaded.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
             for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
@@ -287,7 +289,7 @@ import UbiquityWire
         }
     }
 
-    /// A program that writes fills the disk long before the next round of maintenance.
+    /// A program's writes fill the disk long before the next round of maintenance.
     @Test func aWriterMakesRoom() async throws {
         try await run(["a"], ["a": .init(diskFloor: 1 << 60)]) { world in
             try await world.a.create("f", [1, 2, 3])

@@ -4,12 +4,12 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquityTestSupport
 
-/// Further names that come to lead elsewhere, and folders that keep here what comes into them.
+/// Links whose target changes, and pinned folders.
 @Suite struct NameAndPinTests: WorldTests {
     static let seed: UInt64 = 12
 
-    /// What a device made and gave a further name had become one with another device's item, of which it never heard;
-    /// it makes it once more, and the name, which others have, leads to that now.
+    /// A device's file with a link was merged with another device's item, which the device never learned. It sends the
+    /// file once more, and the link, which others have, leads to the merged item now.
     @Test func aFurtherNameThatLeadsElsewhere() async throws {
         try await run { world in
             world.a.link.setAway(true)
@@ -38,7 +38,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Another device has told of a file and not sent its content: what is wanted of it is pending, and says why.
+    /// Another device has announced a file and not sent its content: a requested download is pending, and shows why.
     @Test func aContentThatIsNotSentYetHasAReason() async throws {
         try await run(["a", "b", "c"], ["c": SimulatedDevice.Settings(policy: .eager)]) { world in
             world.a.link.script(.upload, .hold(.seconds(60)))
@@ -46,7 +46,7 @@ import UbiquityTestSupport
             for _ in 0..<200 where try world.b.row("f") == nil { try await world.sleep(.milliseconds(100)) }
             var row = try world.b.live("f")
             let engine = try world.b.engine
-            // Nobody wants it.
+            // Nobody requests it.
             #expect(try engine.status.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
             try await engine.downloader.requestPersistently(row.key)
             row = try world.b.live("f")
@@ -63,7 +63,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A further name in it keeps a file as the first one would.
+    /// A link in it keeps a file like the file's own name.
     @Test func pinnedFolderKeepsLinkedFile() async throws {
         try await run { world in
             for folder in ["kept", "moved"] { try world.a.makeFolder(folder) }
@@ -85,7 +85,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A folder that is unpinned leaves its links as they were; the file that one leads to is kept by the next.
+    /// An unpinned folder leaves its links as they were; the next pinned folder keeps the file of a link.
     @Test func aLinkThatIsMovedToAnotherPinnedFolderKeepsItsFile() async throws {
         try await run { world in
             for folder in ["first", "second"] { try world.a.makeFolder(folder) }
@@ -102,7 +102,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Whatever comes into it: from another device, by being moved there on either, or made here.
+    /// Any item that arrives in it: from another device, by a move on either device, or by a creation here.
     @Test func pinnedFolderKeepsArrivingFile() async throws {
         try await run { world in
             for folder in ["kept", "moved", "moved/d"] { try world.a.makeFolder(folder) }

@@ -3,10 +3,10 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
-/// A program that makes, links and removes names faster than they go up.
+/// A program that creates, links and removes names faster than the uploads.
 @Suite struct NamesAtSpeedTests {
-    /// Nobody else changes anything: each name stands for what the program has given it, whatever the cloud is told of
-    /// and answers meanwhile.
+    /// Nobody else changes anything: each name keeps the file that the program gave it, whatever the cloud is sent and
+    /// answers meanwhile.
     @Test(arguments: 1...40) func onlyTheProgramChangesNames(seed: Int) async throws {
         try await Worlds.run(seed: UInt64(seed), Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             if seed % 5 > 1 { try world.makeOthers() }
@@ -19,8 +19,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// The cloud takes a file back that was given up before its content was there with its content only, and keeps no
-    /// name of it till then.
+    /// The cloud accepts a file that was given up before its content was there only with its content, and keeps no link
+    /// to it until then.
     @Test func linkWaitsForRestoredTarget() async throws {
         try await Worlds.run(seed: 1, Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             try await world.settle()
@@ -42,15 +42,15 @@ import UbiquityTestSupport
     }
 }
 
-/// Gives files names, and knows which name stands for which file.
+/// Gives files names, and remembers which name belongs to which file.
 private struct NamingProgram {
     private let world: Simulation
     private var random: SourcedGenerator
     private let names: [String]
-    /// Up to so many milliseconds between two changes, at times.
+    /// The maximal pause between two changes in milliseconds.
     private let pause: Int
     private let hasRenames: Bool
-    /// By name, the number of the file.
+    /// The number of the file, by name.
     private var model: [String: Int] = [:]
     private var last = 0
 
@@ -62,7 +62,7 @@ private struct NamingProgram {
         hasRenames = seed % 2 == 0
     }
 
-    /// - Returns: whether there was something to do.
+    /// - Returns: whether an operation was possible.
     mutating func step() async throws -> Bool {
         let device = world.a
         let name = names.randomElement(using: &random) ?? "", other = names.randomElement(using: &random) ?? ""
@@ -100,7 +100,7 @@ private struct NamingProgram {
 
     var isSeenHere: Bool { get throws { try isSeen(on: world.a) } }
 
-    /// Whether the device shows these names, and the same file by those of one file.
+    /// Whether the device shows these names, and the same file under all names of one file.
     func isSeen(on device: SimulatedDevice) throws -> Bool {
         var inodes: [Int: UInt64] = [:]
         for name in names {

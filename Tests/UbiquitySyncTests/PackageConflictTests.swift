@@ -6,7 +6,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// Two devices change one package without knowing of each other: one whole state stands, the other is kept whole.
+/// Two concurrent changes of one package: one whole state wins, the other is kept whole.
 @Suite struct PackageConflictTests {
     func run(
         _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5, process: Int32 = 0,
@@ -46,7 +46,7 @@ import UbiquityTestSupport
         try await world.settle()
     }
 
-    /// - Parameter aFirst: whose changes reach the cloud first.
+    /// - Parameter aFirst: whether the changes of `a` reach the cloud first.
     func meet(
         _ world: Simulation, aFirst: Bool, _ first: (SimulatedDevice) async throws -> Void,
         _ second: (SimulatedDevice) async throws -> Void
@@ -61,7 +61,7 @@ import UbiquityTestSupport
         return states
     }
 
-    /// Each of the two is told of the other's changes after its own; the second's are later.
+    /// Each of the two gets the other's changes after its own; the second device's are later.
     func apart(
         _ world: Simulation, aFirst: Bool, _ a: () async throws -> Void, _ b: () async throws -> Void
     ) async throws {
@@ -98,7 +98,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// One process removes a member and makes it anew, and the removal has gone up between.
+    /// One process removes a member and creates it again, and the removal was sent in between.
     @Test(arguments: [true, false], [true, false]) func aMemberMadeAnewIsNotMixed(
         aFirst: Bool, isLater: Bool
     ) async throws {
@@ -164,7 +164,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// In Documents as well, where other files of one name are kept beside each other.
+    /// In Documents as well, where other files of one name stay separate.
     @Test(arguments: [true, false], [true, false]) func equalAdditionsAreOne(aFirst: Bool, inFolder: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("Documents")
@@ -258,7 +258,7 @@ import UbiquityTestSupport
         case answerLost, diesBefore, diesAfter, thirdComesBetween
     }
 
-    /// The device that was second dies, or does not hear the answer, when it commits what stands and what is kept.
+    /// The second device dies, or loses the answer, when it commits the winning and the kept state.
     @Test(arguments: Mishap.allCases, [true, false]) func mishapsOfTheDecision(mishap: Mishap, isNewer: Bool) async throws {
         try await run { world in
             try await make(world)
@@ -273,7 +273,7 @@ import UbiquityTestSupport
             let states = [try await state(a), try await state(b)]
             try a.setPaused(false)
             try await world.settle([a])
-            // The first commit of `b` is refused, the second is the decision.
+            // The first commit of `b` is refused, the second contains the resolution.
             b.link.script(.commit, .hold(.milliseconds(1)))
             switch mishap {
             case .answerLost: b.link.script(.commit, .loseAnswer)
@@ -303,8 +303,9 @@ import UbiquityTestSupport
         }
     }
 
-    /// A device dies when the cloud has taken its state of a package, of which it does not hear, and another goes on from
-    /// that. Seeds 9602154 and 9604427 of the simulator: of what it sends again the cloud took only what was new.
+    /// A device dies after the cloud accepted its state of a package, without the answer, and another continues from
+    /// that state. Seeds 9602154 and 9604427 of the simulator: of the repeated commit the cloud applied only the new
+    /// members.
     @Test(arguments: [false, true]) func commitWithLostAnswerIsSentAsAWhole(isNew: Bool) async throws {
         try await run { world in
             let (a, b) = (world.a, world.b)
@@ -337,7 +338,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Killed at any of its writes while it decides.
+    /// Killed at any of its writes during the resolution.
     @Test(arguments: 1...10) func killedAtAnyWrite(write: Int) async throws {
         try await run { world in
             try await make(world)

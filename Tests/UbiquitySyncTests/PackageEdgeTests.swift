@@ -4,16 +4,16 @@ import UbiquityIndex
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-// Conflicts of packages with what is around them.
+// Conflicts of packages with their surroundings.
 extension PackageConflictTests {
-    /// The folder's deletion may go before the package's has come to rest.
+    /// The folder's deletion may be sent before the package's deletion is ready.
     @Test func anEditWinsOverTheDeletionOfAFolderAroundIt() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.a.makeFolder("box")
             try world.a.rename("d.rtfd", "box/d.rtfd")
             try await world.settle()
-            // It has not heard of the edit yet when it deletes.
+            // It does not know the edit yet when it deletes.
             for _ in 0..<4 { world.a.link.script(.changes, .hold(.seconds(20))) }
             try await world.b.edit("box/d.rtfd/text") { _ in [1] }
             try await world.settle([world.b])
@@ -27,7 +27,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// What one commit has changed in a package may stand on several pages of the feed, far from each other.
+    /// The changes of one commit in a package may be on several pages of the feed, far apart.
     @Test func aStateIsNotShownBeforeTheFeedIsReadToItsEnd() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
@@ -49,7 +49,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// A deletion in a package waits for the rest of its new state, and is no damage.
+    /// A deletion in a package waits for the other parts of its new state, and is no damage.
     @Test func aDeletionThatWaitsIsLeftToWait() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
@@ -87,7 +87,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// It is a document of its own by then, and is worked on there.
+    /// It is a document of its own by then, and is edited there.
     @Test(arguments: [true, false], [false, true])
     func itemMovedOutOfPackageStaysOutside(aFirst: Bool, isFolder: Bool) async throws {
         try await run(["a", "b"]) { world in
@@ -117,7 +117,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// Whoever comes first, and whoever was later: a touch says nothing about what is in the files.
+    /// In any order, whoever was later: a touch says nothing about the contents.
     @Test(arguments: [true, false], [true, false])
     func rightsAndTimesOnOneSideAreNoOtherState(aFirst: Bool, isEditLater: Bool) async throws {
         try await run(["a", "b"]) { world in
@@ -164,7 +164,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// A conflict about one package says nothing of the other that the same changes are about.
+    /// A conflict about one package does not affect the other package of the same changes.
     @Test(arguments: [true, false]) func aMoveBetweenPackagesKeepsTheOthersChanges(aLater: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
@@ -192,7 +192,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// Whose state is kept may never have sent a content.
+    /// The device of the kept state may never have sent a content.
     @Test(arguments: [true, false]) func theKeptStateTellsItsDevice(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
             try world.b.makeFolder("d.rtfd")
@@ -207,8 +207,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// What came from outside belongs to the state of the device that moved it in: where that gives way, it is where
-    /// it was.
+    /// A member moved in belongs to the state of its device: if that state loses, it is back at its old place.
     @Test(arguments: [true, false], [true, false]) func aFileMovedInIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
         try await moveIn(aFirst: aFirst, moverIsLater: moverIsLater, isFolder: false)
     }
@@ -249,7 +248,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// What a snapshot lacks was deleted: that is a change of the package like any other.
+    /// An item missing in a snapshot was deleted: that is a change of the package like any other.
     @Test func aDeviceThatWasAwayForLongMeetsADeletion() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
@@ -262,7 +261,7 @@ extension PackageConflictTests {
             try world.a.setPaused(false)
             try await world.settle()
             for device in world.devices {
-                // The later state, without what was deleted in it; the other is whole too.
+                // The later state, without its deleted members; the other is whole too.
                 let kept = try versions(device)
                 #expect(try await state(device).keys.sorted() == ["images", "images/one", "images/two", "text"])
                 #expect(try await state(device)["text"] != [1])
@@ -294,7 +293,7 @@ extension PackageConflictTests {
         }
     }
 
-    /// What was saved in a package is no version before it is at the cloud; a state that replaces it would lose it.
+    /// A save in a package is no version before the cloud has it; a replacing state would lose it.
     @Test(arguments: [false, true]) func stateReplacesNoItemMissingAtCloud(isNew: Bool) throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d.rtfd"), fixture.file(2, "f", in: Fixture.id(1)))

@@ -4,9 +4,9 @@ import UbiquityIndex
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// Something goes from one package to another while another device changes one of them: the changes of both are one.
+/// An item moves between packages while another device changes one of them: both packages' changes belong together.
 @Suite struct PackageMoveTests {
-    /// What another device does meanwhile.
+    /// The concurrent change of the other device.
     enum Other: CaseIterable, Sendable {
         case edit, addition, moveOut, moveUp, removal, both
     }
@@ -56,7 +56,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// One of them shows at once and takes the name of the other, of which the rest is held until a content has come.
+    /// One of them is shown at once and takes the name of the other, which is staged until a content has arrived.
     @Test(arguments: ["p.rtfd/s", "r.rtfd/m"]) func exchangedNamesAreBothShown(edited: String) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -100,7 +100,7 @@ import UbiquityTestSupport
                 #expect(try tests.versions(device, "p.rtfd").count <= 1)
                 #expect(try tests.versions(device, "r.rtfd").count <= 1)
             }
-            // What is done in either goes on.
+            // Work in both packages continues.
             for device in [world.a, world.b] {
                 for package in ["p.rtfd", "r.rtfd"] { try await device.create("\(package)/later \(device.name)", [7]) }
                 try await world.settle()
@@ -108,13 +108,13 @@ import UbiquityTestSupport
         }
     }
 
-    /// Each file is there once, whatever stands.
+    /// Each file exists once, whichever state wins.
     private func expectOnce(_ device: SimulatedDevice, _ example: Case) async throws {
         let names = try device.paths().map { String($0.path.split(separator: "/").last ?? "") }
         for name in ["j", "h", "i", "s"] { #expect(names.count { $0 == name } == 1, "\(device.name): \(name), \(example)") }
     }
 
-    /// What gives way waits for what the other has moved on, into a package that was changed here too.
+    /// A losing state waits for the item that the other device has moved on, into a package that was changed here too.
     @Test(arguments: [true, false]) func bothMoveSomethingAcross(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -130,9 +130,9 @@ import UbiquityTestSupport
         }
     }
 
-    /// One device has changed a package and put it into another; the other device's later states of both say where it
-    /// lies, which the one commit says once.
-    /// What was moved out is a document of its own, and an edit of it wins over a deletion in the package elsewhere.
+    /// One device has changed a package and moved it into another. The other device's later states of both contain its
+    /// place, which one commit contains once.
+    /// A moved out item is a document of its own, and its edit wins over a remote deletion in the package.
     @Test(arguments: [true, false]) func itemMovedOutAndEditedIsNotDeleted(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -165,7 +165,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of what comes back with the package one folder lay above it at the end.
+    /// Of the folders restored with the package, one was its parent at the end.
     @Test(arguments: [false, true]) func aPackageComesBackThatWasPutIntoAFolderOfItsOwn(hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -176,7 +176,7 @@ import UbiquityTestSupport
             try world.a.remove("g")
             try await world.settle([world.a])
             try await world.b.edit("p.rtfd/c/j") { _ in [103] }
-            // Which changes the folder itself.
+            // This changes the folder itself.
             if hasNew { try await world.b.create("p.rtfd/new", [104]) }
             try world.b.setPaused(false)
             try await world.settle()
@@ -187,8 +187,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Renamed or moved elsewhere, deleted after that, and edited by who has heard of neither: it comes back where it
-    /// was put.
+    /// Renamed or moved, then deleted, and edited by a device that knows neither: it is restored at its new place.
     @Test(arguments: ["q.rtfd", "out/p.rtfd"], [false, true])
     func restoredPackageKeepsNameOfThirdDevice(place: String, hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
@@ -199,7 +198,7 @@ import UbiquityTestSupport
             try world.c.remove(place)
             try await world.settle([world.a, world.c])
             try await world.b.edit("p.rtfd/c/j") { _ in [103] }
-            // Which changes the folder itself.
+            // This changes the folder itself.
             if hasNew { try await world.b.create("p.rtfd/new", [104]) }
             try world.b.setPaused(false)
             try await world.settle()
@@ -212,7 +211,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The folder that it was moved to is gone too: it is where it is here.
+    /// Its destination folder is deleted too: it stays at its place here.
     @Test func restoredPackageNeedsNoDeletedFolder() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -228,8 +227,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// A file of the package was given a name outside of it and changed by that, and the other device's later state is
-    /// without the file: it stays by its other name, with what was written.
+    /// A file of the package got a link outside and was edited through it. The other device's later state lacks the
+    /// file: it stays under its link, with the edit.
     @Test(arguments: [true, false]) func itemLinkedOutsideKeepsItsEdit(isOld: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -251,7 +250,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Both packages were changed on both devices, and the later state of both stands: that is decided together.
+    /// Both packages were changed on both devices, and the later state of both wins: they are resolved together.
     @Test(arguments: [true, false]) func conflictsOfBothAreDecidedTogether(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             let tests = PackageConflictTests()
@@ -275,8 +274,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of a package that met another state something does not go, however often that is tried. The rest is not kept back
-    /// for that.
+    /// A part of a conflicting package is refused repeatedly. The other files are uploaded all the same.
     @Test func undecidablePackageIsUploadedFileByFile() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
@@ -304,7 +302,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What is moved on and on connects many packages.
+    /// Repeated moves connect many packages.
     @Test func chainOfPackagesIsUploadedTogether() async throws {
         try await PackageConflictTests().run { world in
             let count = 12
@@ -329,7 +327,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A name that is kept local has the file for itself when the package it was made in gives way.
+    /// An excluded name keeps the file when the file's package loses.
     @Test(arguments: ["p.rtfd/x~", "p.rtfd/c/x~"], [false, true])
     func aLocalNameKeepsItsFile(name: String, aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in

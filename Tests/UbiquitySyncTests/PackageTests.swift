@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// Folders that are one document: all of it or nothing.
+/// Folders that are one document: shown as a whole or not at all.
 @Suite struct PackageTests {
     private func run(
         _ scenario: @escaping @Sendable (Simulation, SimulatedDevice, SimulatedDevice) async throws -> Void
@@ -76,7 +76,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Sizes of all that is in the package, by name, as a device shows it now.
+    /// Sizes of all members of the package, by name, as a device shows it now.
     private func picture(_ device: SimulatedDevice) throws -> [String: Int64] {
         Dictionary(uniqueKeysWithValues: try device.paths().filter { $0.row.kind == .file }.map { ($0.path, $0.row.size) })
     }
@@ -150,7 +150,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The download loop looks after packages just when a lane has exchanged one's contents.
+    /// The download loop checks packages just when a lane has exchanged the content of one.
     @Test func exchangedContentIsNotDroppedAsUnneeded() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.rtfd")
@@ -171,7 +171,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// An attribute that was removed here while what another changed in the package waits to be shown.
+    /// An attribute removed here while another device's package state is staged.
     @Test func aRemovedAttributeStaysRemovedThoughThePackageWaits() async throws {
         try await run { world, a, b in
             try a.makeFolder("p.rtfd")
@@ -195,7 +195,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of many files that come one after the other the package is not looked through each time.
+    /// The package is not examined after each of many downloads.
     @Test func aLargePackageIsShownWhenItsLastFileHasCome() async throws {
         try await run { world, a, b in
             try a.makeFolder("p.rtfd")

@@ -34,7 +34,7 @@ import UbiquityTestSupport
         let here = waits(1), there = waits(2)
         #expect(zip(here, there).allSatisfy { $0 != $1 })
         for device in [here, there] {
-            // As long as they get, they are anything from the half to the whole: some in each part of that.
+            // At their longest, the delays are between half and the whole: some in each part of that range.
             let late = device.suffix(100), half = Backoff.longest / 2
             #expect(late.allSatisfy { $0 >= half && $0 <= Backoff.longest })
             let eighths = Set(late.map { min(Int(($0 - half) / (half / 8)), 7) })
@@ -50,7 +50,7 @@ import UbiquityTestSupport
             signal.fire()
             signal.fire()
             await signal.wait()
-            // Two fires were one.
+            // Two fires were merged.
             await signal.wait(atMost: .seconds(5), VirtualTimekeeper(world))
             #expect(world.uptime == .seconds(5))
         }
@@ -74,7 +74,7 @@ import UbiquityTestSupport
                 group.addTask { await signal.wait() }
                 group.cancelAll()
             }
-            // The fire is for the next who waits, not for the one that was cancelled.
+            // The fire is for the next waiter, not for the cancelled one.
             signal.fire()
             await signal.wait()
         }
@@ -118,7 +118,7 @@ import UbiquityTestSupport
         #expect(throttle.restsUntil(key) == nil)
     }
 
-    /// Two programs on two devices change what the other one has changed, each slowly enough by itself.
+    /// Two programs on two devices change each other's result, each slowly enough by itself.
     @Test func itemChangedInTurnsIsThrottledSooner() {
         let time = ManualTime()
         let throttle = Throttle(timekeeper: time)

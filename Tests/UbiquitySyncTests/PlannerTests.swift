@@ -38,7 +38,7 @@ import UbiquityWire
         #expect(try Set(ids(planner)) == Set(fixture.dirty().map(\.id)))
     }
 
-    /// The file may rest longer than the link, or wait for another try.
+    /// The file may be throttled longer than the link, or wait for a retry.
     @Test func aLinkWaitsForAFileThatIsNotReady() throws {
         let fixture = try Fixture()
         try fixture.make("f")
@@ -69,7 +69,7 @@ import UbiquityWire
         #expect(planner.group.contains { $0.change.action == .delete })
     }
 
-    /// The folder was changed by the deletions in it, and stood among the rows when it was not deleted yet.
+    /// The deletions in the folder changed it, and the row was read before the folder's deletion.
     @Test func deletionAfterTheLimitWaits() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.file(2, "f", in: Fixture.id(1)))
@@ -80,13 +80,13 @@ import UbiquityWire
         try fixture.remove("a")
         #expect(try ids(fixture.plan(rows, deletionsUpTo: decided)) == [Fixture.id(2)])
         #expect(try fixture.plan(rows, deletionsUpTo: 0).group.isEmpty)
-        // What needs its name waits with it.
+        // An item that needs its name waits with it.
         let new = try fixture.make("a", .directory)
         #expect(try fixture.plan([new], deletionsUpTo: decided).group.isEmpty)
         #expect(try Set(ids(fixture.plan([new]))).isSuperset(of: [Fixture.id(1), new.id]))
     }
 
-    /// The cloud keeps a file of which it knows another name, and it would come back here.
+    /// The cloud keeps a file with another known name, and it would reappear here.
     @Test func aFileIsNotDeletedBeforeItsNames() throws {
         let fixture = try Fixture()
         var link = fixture.file(2, "g")
@@ -95,7 +95,7 @@ import UbiquityWire
         for name in ["f", "d"] { try fixture.materialize(name) }
         let decided = try fixture.edit("f").dirtyOrder
         try fixture.remove("f")
-        // A document that is saved anew: the file becomes its next content.
+        // A saved document: the file becomes its next content.
         let (folder, name) = try fixture.place("d")
         _ = try fixture.index.remove(from: folder, named: name, directory: false, process: 1)
         _ = try fixture.index.rename(from: folder, fixture.place("g").1, to: folder, name, .replacing, process: 1)
@@ -105,7 +105,7 @@ import UbiquityWire
         #expect(try Set(ids(fixture.plan(rows))) == [Fixture.id(1), Fixture.id(2)])
     }
 
-    /// Else the cloud has two of one name, and gives the new one another.
+    /// Otherwise the cloud has two items of one name, and renames the new one.
     @Test func itemWaitsForNameWhileItsOwnerWaits() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
@@ -114,14 +114,14 @@ import UbiquityWire
         let new = try fixture.make("a", .directory)
         #expect(try fixture.plan([new], deletionsUpTo: 0).group.isEmpty)
         #expect(try Set(ids(fixture.plan([new]))) == [Fixture.id(1), Fixture.id(2), new.id])
-        // Two that exchange their names wait for nobody else.
+        // Two items that exchange their names wait for nobody else.
         let other = try Fixture()
         try other.receive(other.folder(1, "a"), other.folder(2, "b"))
         for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] { try other.rename(from, to) }
         #expect(try Set(ids(other.plan([other.found("a")], deletionsUpTo: 0))) == [Fixture.id(1), Fixture.id(2)])
     }
 
-    /// One of two that exchange their names may have to wait for something else than the other.
+    /// One of two items that exchange their names may have another reason to wait.
     @Test(arguments: [["b", "a"], ["a", "b"]]) func cycleIsSentAsAWholeOrNotAtAll(order: [String]) throws {
         let fixture = try Fixture()
         var link = fixture.file(3, "h")
@@ -131,7 +131,7 @@ import UbiquityWire
         try fixture.rename("a", "b", .exchanging)
         let (one, two) = (try fixture.edit("b"), try fixture.edit("a"))
         let decided = max(one.dirtyOrder, two.dirtyOrder)
-        // The content of the one must not show under a name that was removed here.
+        // The content of one must not show under a name that was removed here.
         try fixture.remove("h")
         try fixture.rename("c", "e")
         let rows = try order.map { try fixture.found($0) } + [fixture.found("e")]
@@ -145,7 +145,7 @@ import UbiquityWire
         #expect(try planned(.max) == [1, 2, 3, 4].map(Fixture.id).reduce(into: []) { $0.insert($1) })
     }
 
-    /// Else the cloud knows of no such folder, and the same is sent again, for ever.
+    /// Otherwise the cloud does not know the folder, and the same is sent again for ever.
     @Test func itemInWaitingFolderWaitsToo() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
@@ -154,7 +154,7 @@ import UbiquityWire
         let inner = try fixture.make("a/b", .directory)
         #expect(try fixture.plan([inner], deletionsUpTo: 0).group.isEmpty)
         #expect(try Set(ids(fixture.plan([inner]))) == [Fixture.id(1), folder.id, inner.id])
-        // What had the folder's name and lies in it now waits for nothing else.
+        // The item with the folder's name, now in the folder, waits for nothing else.
         let other = try Fixture()
         try other.receive(other.folder(1, "a"))
         let new = try other.make("t", .directory)
@@ -166,8 +166,8 @@ import UbiquityWire
         }
     }
 
-    /// Each takes the name of the next: a chain that no stack is deep enough for. Of a circle that is too long for one
-    /// commit one takes another name first, and the others are a chain.
+    /// Each takes the name of the next: a chain too long for any stack. In a circle too long for one commit, one item
+    /// takes another name first, and the others are a chain.
     @Test(arguments: [(1500, true), (1500, false), (3100, true), (3100, false)])
     func manyThatAreRenamedInTurnsGo(count: Int, isCircle: Bool) throws {
         let fixture = try Fixture()
@@ -185,7 +185,7 @@ import UbiquityWire
             #expect(try fixture.plan(rows, limit: Limits.maximumChangesPerCommit).group.count == count)
             return
         }
-        // What else was changed meanwhile is not taken for sent.
+        // Another change meanwhile is not marked as sent.
         try fixture.index.setXattr(
             ino: fixture.found("f1").ino, Xattr(name: Array("user.a".utf8), value: [1]), .any)
         rows = try fixture.dirty()
@@ -194,12 +194,12 @@ import UbiquityWire
         if isCircle {
             #expect(try group.map { try fields($0).place?.name.description } == ["f1 2"])
             try fixture.apply(group, group.map { ChangeResult(outcome: .applied, item: try fixture.answer($0)) })
-            // It is no other here, and still has to be sent by its own.
+            // It is the same item here, and its own change is still to be sent.
             #expect(try fixture.found("f1").dirty == [.place, .xattrs] && fixture.found("f1").xattrs == first.xattrs)
             #expect(try fixture.row("f1 2") == nil)
             group = try fixture.plan(rows).group
         }
-        // From whichever of them is looked at first, the end of the chain goes; and in the end all.
+        // Whichever is examined first, the end of the chain is sent; and finally all.
         var sent = Set<ItemKey>(), revision: Int64 = 50
         while !group.isEmpty {
             let last = group
@@ -232,7 +232,7 @@ import UbiquityWire
         #expect(planner.forgettable.count == 1)
     }
 
-    /// Its creation was sent and the answer is not known: the cloud may have it.
+    /// Its creation was sent and the answer is missing: the cloud may have it.
     @Test func deletionPossiblyKnownToCloudIsSent() throws {
         let fixture = try Fixture()
         let row = try fixture.make("f")
@@ -295,7 +295,7 @@ import UbiquityWire
         #expect(sent.xattrsRemoved == [Array("user.a".utf8)])
     }
 
-    /// It lost its name to another item, waits for its place, and the cloud deletes it: the edit brings it back.
+    /// It lost its name to another item, is not placed, and the cloud deletes it: the edit restores it.
     @Test func anEditOfAnItemWithoutAnEntryIsSent() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))

@@ -6,13 +6,13 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// What is left on a device when the power goes. The seed says which of what was not synced survives.
+/// The state of a device after a power loss. The seed decides which unsynced data survives.
 @Suite struct PowerLossTests {
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(losesPower: true), scenario)
     }
 
-    /// Seed 6901220 of the simulator: removed and made anew by one program, and lost before that had written anything.
+    /// Seed 6901220 of the simulator: removed and recreated by one program, and lost before its first write.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func recreatedAndLostItemIsNotWaitedFor(seed: UInt64) async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: seed, options) { world in
@@ -36,7 +36,7 @@ import UbiquityTestSupport
         try await world.check()
     }
 
-    /// The replacement is not on the disk yet, so what was replaced must be.
+    /// The replacement is not durable yet, so the replaced content must be.
     @Test(arguments: 1...32 as ClosedRange<UInt64>) func aSyncedContentIsKeptUntilItsReplacementIs(
         seed: UInt64
     ) async throws {
@@ -51,7 +51,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of several in a row each may have kept the next from the disk.
+    /// Of several in a row each may have delayed the durability of the next.
     @Test(arguments: 1...16 as ClosedRange<UInt64>, [false, true]) func aContentIsKeptThroughSeveralReplacements(
         seed: UInt64, isSent: Bool
     ) async throws {
@@ -70,7 +70,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What was synced after it took the place is the file's, whatever is done to it later without a sync.
+    /// Data synced after the replacement is the file's, whatever unsynced changes follow.
     @Test(arguments: 1...32 as ClosedRange<UInt64>) func replacedContentIsNotRestoredAfterSync(
         seed: UInt64
     ) async throws {
@@ -85,7 +85,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of the second and third fsync the index on the disk says nothing.
+    /// The durable index has no record of the second and third fsync.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func contentSyncedRepeatedlyWhileOpenSurvives(
         seed: UInt64
     ) async throws {
@@ -109,14 +109,14 @@ import UbiquityTestSupport
         }
     }
 
-    /// The content was the cloud's under another name, which the index on the disk may still say.
+    /// The cloud had the content under another name, which the durable index may still have.
     @Test(arguments: 1...24 as ClosedRange<UInt64>, ["f.nosync", "g"]) func writeUnderNewNameIsNotTakenForTheCloudsVersion(
         seed: UInt64, new: String
     ) async throws {
         try await run(seed) { world in
             for name in ["f", "g"] { try await world.a.create(name, Array(name.utf8), synced: true) }
             try await world.settle()
-            // Until the contents count as being on the disk: else they are looked at in any case.
+            // Until the contents count as durable: before that they are checked in any case.
             try await world.sleep(.seconds(20))
             #expect(try world.a.index.read { try $0.unsyncedContents(limit: 9) }.isEmpty)
             try world.a.syncFolder()
@@ -127,7 +127,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The last run came to its end: what it had sent is known, though another boot follows.
+    /// The last run ended properly: its sent changes are known, though another boot follows.
     @Test func anOrdinaryRebootMakesNoConflictWithOneself() async throws {
         try await run(1) { world in
             try await world.a.create("f", [1])
@@ -148,8 +148,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// What no item has goes at the next start, if the last run did not come to its end. After one that did it goes a
-    /// little later: among a million contents to look for it is most of what a start takes.
+    /// Contents without an item are removed at the next start after a crash. After a proper end they are removed a
+    /// little later: among a million contents the search is most of a start's time.
     @Test func unreferencedContentsAreRemovedAfterCrash() async throws {
         try await run(1) { world in
             try await world.a.create("f", [1])
@@ -169,11 +169,11 @@ import UbiquityTestSupport
             try world.a.start()
             #expect(try world.a.store.all().contains(second))
             let third = try leave()
-            // In simulated time; it is looked for each few seconds.
+            // In simulated time; the search runs every few seconds.
             for _ in 0..<60 where try world.a.store.all().contains(second) { try await world.sleep(.seconds(1)) }
             #expect(try !world.a.store.all().contains(second))
             #expect(try world.a.store.all().contains(third), "of this run")
-            // An index that was brought back gives numbers that files have: each run begins with the next 100,000.
+            // A restored index gives numbers that files already have: each run begins with the next 100,000.
             try world.a.engine.tidyUp()
             let next = ContentID(try world.a.index.newContentNumber() + 100_000)
             _ = try world.a.store.create(next)
@@ -185,7 +185,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The index has the file, the disk has not: another file's sync brought the index there.
+    /// The index has the file, the disk has not: another file's sync made the index durable.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func lostContentDelaysNoOther(
         seed: UInt64
     ) async throws {
@@ -202,7 +202,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What was here was to be replaced by a newer content and is lost itself: the newer one comes.
+    /// A newer content was to replace the local one, which is lost itself: the newer one is downloaded.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func aLostContentThatHadANewerOneIsThatOne(
         seed: UInt64
     ) async throws {
@@ -220,7 +220,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Everybody was told of a file, and nobody has its content any more.
+    /// All devices know the file, and none has its content any more.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeleted(seed: UInt64) async throws {
         try await run(seed) { world in
             world.a.link.script(.upload, .vanishBefore { world.a.crash(powerLoss: true) })
@@ -250,18 +250,18 @@ import UbiquityTestSupport
             try world.a.start()
             try await world.settle()
             try await world.check()
-            // An empty file may be all that is left of the other.
+            // An empty file may be the remaining part of the other.
             let found = try await world.b.read("f")
             #expect(found == [1, 2, 3] || world.cloud.conflictCount() == 1)
         }
     }
 
-    /// The announcement was on its way longer than the device was without power.
+    /// The announcement was delayed longer than the device was without power.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeletedAfterLateFeed(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
-            // A device's first commit brings the index to the disk; and nothing else is to be sent after the start.
+            // A device's first commit makes the index durable; and nothing else is pending after the start.
             try await world.a.create("e", [1])
             try await world.settle()
             try world.a.index.makeDurable()
@@ -277,7 +277,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The device has forgotten, too, that the name was free: the record of what is lost has to wait for it.
+    /// The device has also forgotten that the name was free: the record of the lost item has to wait for it.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func lostAnnouncedItemIsDeletedAfterWaitingForPlace(
         seed: UInt64
     ) async throws {
@@ -298,14 +298,13 @@ import UbiquityTestSupport
         }
     }
 
-    /// A file that was downloaded a moment ago is being written when the power goes: its content may not be on the disk
-    /// at all.
+    /// A recently downloaded file is being written when the power fails: its content may not be on the disk at all.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func interruptedWriteFallsBackToCloudsVersion(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.b.create("f", [1, 2])
             try await world.settle()
             try await world.a.materialize("f")
-            // Later than the download's end is written down.
+            // After the record of the download's end.
             try await world.sleep(.seconds(1))
             world.a.link.setAway(true)
             try? await world.a.editAndCrash("f", [3], powerLoss: true)
@@ -318,7 +317,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// The index has a file that is kept local, the disk has its content or not. Then it comes into sync.
+    /// The index has an excluded file, with or without its content on the disk. Then it is included.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func includedFileHasItsRemainingBytes(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f~", world.random.bytes(50))
@@ -330,7 +329,8 @@ import UbiquityTestSupport
         }
     }
 
-    /// It came into sync and went up, and the device has lost that: it is local again, and the cloud has the other.
+    /// It was included and uploaded, and the device has lost that record: it is excluded again, and the cloud has the
+    /// other.
     @Test(arguments: 1...8 as ClosedRange<UInt64>, [false, true]) func includedFileIsExcludedAgainAfterPowerLoss(
         seed: UInt64, isDeletedThere: Bool
     ) async throws {
@@ -351,10 +351,10 @@ import UbiquityTestSupport
         }
     }
 
-    /// What was made in it since has the folder's identity at the cloud, and must not get into the local one.
+    /// Items created in it since have the folder's identity at the cloud, and must not get into the excluded one.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func includedFolderIsExcludedAgainAfterPowerLoss(seed: UInt64) async throws {
         try await run(seed) { world in
-            // A device's first commit brings the index to the disk.
+            // A device's first commit makes the index durable.
             try await world.a.create("e", [1])
             try await world.settle()
             try world.a.makeFolder("k.nosync")

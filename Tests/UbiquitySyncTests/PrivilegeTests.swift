@@ -57,7 +57,7 @@ import UbiquityWire
         #expect(try modes(fixture) == [0o6755, 0o6755])
         try receive(file(0o4755, at: 2, version: 2), fixture, trusts: true)
         #expect(try modes(fixture) == [0o4755, 0o4755])
-        // An accepted bit stays when the mount trusts no longer.
+        // An accepted bit stays when the mount stops trusting.
         try receive(file(0o6711, at: 3, version: 2), fixture, trusts: false)
         #expect(try modes(fixture) == [0o4711, 0o6711])
     }
@@ -144,7 +144,7 @@ import UbiquityWire
         }
     }
 
-    /// Bits that an earlier program, or a mount that trusted them, has accepted.
+    /// Bits that an earlier program, or a trusting mount, has accepted.
     @Test func acceptedSetUserIDIsTakenAwayOnceAtAMountThatDoesNotTrust() throws {
         let fixture = try Fixture()
         func review(trusts: Bool = false) throws -> Int { try fixture.index.reviewPrivileges(trusts: trusts) }
@@ -155,20 +155,20 @@ import UbiquityWire
         #expect(try modes(fixture) == [0o755, 0o6755], "the cloud's record is untouched")
         #expect(try fixture.dirty().isEmpty)
         try fixture.check()
-        // A bit that a program of this device sets afterwards stays, also after its upload.
+        // A bit that a local program sets afterwards stays, also after its upload.
         _ = try fixture.index.setAttributes(ino: try fixture.found("f").ino, AttributeChange(mode: 0o4711))
         let planned = try fixture.plan(try fixture.dirty()).group
         try fixture.apply(
             planned, [ChangeResult(outcome: .applied, item: try fixture.answer(try #require(planned.first)))])
         #expect(try review() == 0 && modes(fixture) == [0o4711, 0o4711])
-        // After a mount that trusts, everything counts as another device's again.
+        // After a trusting mount, every bit counts as another device's again.
         #expect(try review(trusts: true) == 0)
         try receive(file(0o6755, at: 70), fixture, trusts: true)
         #expect(try modes(fixture) == [0o6755, 0o6755])
         #expect(try review() == 1 && modes(fixture) == [0o755, 0o6755])
     }
 
-    /// A change of this device that the cloud has not seen is nobody else's.
+    /// A local change that the cloud has not seen is nobody else's.
     @Test func ownUnsentSetUserIDStays() throws {
         let fixture = try Fixture()
         try receive(file(0o4755, at: 1), fixture, trusts: true)
@@ -185,7 +185,7 @@ import UbiquityWire
             try await world.settle()
             try world.a.setMode("f", 0o4755)
             try await world.settle()
-            // As a mount that trusts has taken it in.
+            // As accepted by a trusting mount.
             let key = try world.b.live("f").key
             #expect(try world.b.index.reviewPrivileges(trusts: true) == 0)
             try world.b.index.write(.remote) { transaction in
@@ -218,7 +218,7 @@ import UbiquityWire
         }
     }
 
-    /// A mode that is stripped here is no change of the package that the other state has to know.
+    /// A stripped mode is no change of the package that the other state must know.
     @Test(arguments: [true, false]) func decidingAboutAPackageSendsNoStrippedMode(aFirst: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("d.rtfd")
@@ -245,7 +245,7 @@ import UbiquityWire
 
     // MARK: Versions
 
-    /// A version's content was not made here, so nobody has given it the file's rights.
+    /// A version's content was not made here, so it does not get the file's privileges.
     @Test(arguments: ["f", "g"]) func aPlacedVersionHasNoPrivileges(name: String) throws {
         let fixture = try Fixture()
         try fixture.receive(file(0o755, at: 1))

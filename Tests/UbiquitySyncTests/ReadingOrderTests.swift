@@ -22,9 +22,9 @@ import UbiquityTestSupport
     @Test func theNextAreWantedAfterSomeInOrder() {
         var order = ReadingOrder()
         #expect(open(0..<4, &order) == [0, 0, 0, 4])
-        // What was fetched is not heard of.
+        // Reads of downloaded files are not reported.
         #expect(open([8, 17], &order) == [8, 16])
-        // Another folder has a run of its own, and this one goes on.
+        // Another folder has a run of its own, and this one continues.
         #expect(open(0..<3, &order, in: ItemKey(7)) == [0, 0, 0])
         #expect(open([34], &order) == [16])
     }
@@ -45,7 +45,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What its chunks are has come with the feed.
+    /// The feed has brought its list of chunks.
     @Test func aSmallFileIsOneRequest() async throws {
         try await run { world in
             let bytes = world.random.bytes(4096)
@@ -81,7 +81,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// One who opens some files has these, and no others.
+    /// A reader that opens a few files gets these, and no others.
     @Test func readsOutOfOrderGetNoReadAhead() async throws {
         try await run { world in
             for number in 0..<40 { try await world.a.create("f\(100 + number)", [UInt8(number)]) }

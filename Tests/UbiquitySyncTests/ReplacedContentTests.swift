@@ -5,13 +5,13 @@ import UbiquityIndex
 import UbiquitySystem
 import UbiquityTestSupport
 
-/// A content that nobody synced has taken another's place when the power goes: the file has the one or the other.
+/// An unsynced content has replaced another one when the power fails: the file has one of both, whole.
 @Suite struct ReplacedContentTests {
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(losesPower: true), scenario)
     }
 
-    /// The power goes, and the device comes back without a cloud.
+    /// The power fails, and the device restarts without a cloud.
     private func loseAndFind(_ path: String, _ world: Simulation) async throws -> [UInt8] {
         world.a.crash(powerLoss: true)
         try world.a.start()
@@ -41,7 +41,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// An earlier version is put in the place of an edit that has not gone up.
+    /// An earlier version replaces an edit that is not uploaded.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func byAnEarlierVersion(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f", [1])
@@ -66,7 +66,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What is there since the index was synced stays, whatever is lost of what was added to it later.
+    /// The content at the index's sync stays, whatever later addition is lost.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func isDecidedOnceTheIndexIsSynced(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.b.create("f", [9, 9, 9])

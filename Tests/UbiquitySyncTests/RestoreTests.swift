@@ -5,11 +5,11 @@ import UbiquityTestSupport
 import UbiquityWire
 @testable import UbiquitySync
 
-/// An earlier version is restored on a device that is cut off: what happens to the file before it is told of.
+/// An earlier version is restored offline: changes of the file before the restoration is known.
 @Suite struct RestoreTests: WorldTests {
     static let seed: UInt64 = 21
 
-    /// b decides, cut off, to restore `[1]`; the file has `[2, 2]`.
+    /// b, offline, restores `[1]`; the file has `[2, 2]`.
     private func decideApart(
         _ world: Simulation, before: (SimulatedDevice) async throws -> Void = { _ in },
         _ after: (SimulatedDevice) async throws -> Void
@@ -112,7 +112,7 @@ import UbiquityWire
         }
     }
 
-    /// The cloud has taken the first, whose content is not here yet.
+    /// The cloud has accepted the first, whose content is not here yet.
     @Test func anotherIsDecidedWhileTheFirstComes() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in }
@@ -129,7 +129,7 @@ import UbiquityWire
         }
     }
 
-    /// What was decided about is the conflict, also while the winner's content has not come.
+    /// The resolved version is the loser, also while the winner's content is missing.
     @Test func theLoserIsRestoredBeforeTheWinnerHasCome() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])

@@ -63,7 +63,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Again and again, while the other device's edit is on its way.
+    /// Repeatedly, while the other device's edit is being sent.
     @Test func rewritingTheSameBytesTwiceIsNoEditEither() async throws {
         try await run { world in
             let (old, new) = (world.random.bytes(300_000), world.random.bytes(300_000))
@@ -83,7 +83,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Who has the same documents on two machines puts them into the container on both.
+    /// A user with the same documents on two machines copies them into the container on both.
     @Test(arguments: ["Documents", "Documents/d", "elsewhere"], [false, true])
     func theSameDocumentsPutThereTwiceAreOne(folder: String, isFolderThere: Bool) async throws {
         try await run { world in
@@ -114,7 +114,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// An edit that began before the cloud could say that the file is one with another's is made from that one.
+    /// An edit that began before the merge with another's file was known is based on that file.
     @Test(arguments: [3, 300_000]) func anEditWhileTheyBecomeOneIsNoConflict(length: Int) async throws {
         try await run { world in
             let same = world.random.bytes(length)
@@ -125,7 +125,7 @@ import UbiquityTestSupport
             world.b.link.script(.commit, .holdAnswer(.seconds(5)))
             world.b.link.setAway(false)
             for _ in 0..<1000 where world.b.link.counts.calls[.commit] == nil { try await world.sleep(.milliseconds(10)) }
-            // It has reached the cloud, and its answer is held (virtual time, as all sleeps here).
+            // The cloud has it, and its answer is delayed (virtual time, as all sleeps here).
             try await world.sleep(.seconds(1))
             #expect(world.b.link.counts.calls[.commit] == 1)
             let edited = same + [1]

@@ -26,7 +26,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    /// No record of the cloud's has its times, as with other folders.
+    /// No record of the cloud contains its times, unlike other folders.
     @Test func topFolderChangesWithItsChildren() throws {
         let fixture = try Fixture()
         func times(after change: () throws -> Void) throws -> [Bool] {
@@ -49,7 +49,7 @@ import UbiquityTestSupport
         #expect(try times { try fixture.receive(deleted) } == moved)
     }
 
-    /// Seed 120023234 of the simulator: a folder made here has become one with the cloud's, whose record is held.
+    /// Seed 120023234 of the simulator: a local folder was merged with the cloud's, whose record is staged.
     @Test func aChildWaitsForAParentThatIsHeld() throws {
         let fixture = try Fixture()
         let folder = fixture.folder(1, "folder"), child = fixture.folder(2, "child", in: folder.id, at: 2)
@@ -74,8 +74,8 @@ import UbiquityTestSupport
         #expect(try fixture.paths() == ["folder", "folder/child"])
     }
 
-    /// Seeds 130022794 and 160033647 of the simulator: the package's other state stands, and the cloud waits for a
-    /// content of it that is here only, or for one that was changed before it was sent.
+    /// Seeds 130022794 and 160033647 of the simulator: the package's other state won. The cloud waits for one of its
+    /// contents that is only here, or for one that changed before its upload.
     @Test(arguments: [(false, false), (true, false), (false, true)])
     func contentAwaitedByCloudIsKept(isUnheard: Bool, isChanged: Bool) throws {
         let fixture = try Fixture()
@@ -136,7 +136,7 @@ import UbiquityTestSupport
         #expect(try ["a", "b", "c"].map { try fixture.found($0).id } == [3, 1, 2].map(Fixture.id))
     }
 
-    /// Seed 6600880 of the simulator: the file's deletion here is on its way, and the cloud may say that it stays.
+    /// Seed 6600880 of the simulator: the file's deletion is being sent, and the cloud may refuse it.
     @Test func aNameWaitsForItsFileToComeBack() throws {
         let fixture = try Fixture()
         let link = RemoteItem(
@@ -157,8 +157,8 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    /// Seed 15004100 of the simulator: the power took with it that the file, till then one that is kept local, came into
-    /// sync and went up; and somebody else has given it a further name.
+    /// Seed 15004100 of the simulator: a power loss dropped the record that an excluded file was included and uploaded,
+    /// and another device has given it a link.
     @Test(arguments: [false, true]) func aNameWaitsForItsFileBesideALocalOne(isInOnePage: Bool) throws {
         let fixture = try Fixture()
         _ = try fixture.make(".a.swp")
@@ -203,7 +203,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    // MARK: What is kept local
+    // MARK: Excluded items
 
     private func deleted(_ item: RemoteItem, at revision: Int64 = 2) -> RemoteItem {
         var item = item
@@ -250,8 +250,8 @@ import UbiquityTestSupport
         #expect(try !fixture.found("folder").flags.contains(.lingering) && fixture.waiting == 0)
     }
 
-    /// Seed 442524750 of the simulator: what was changed in it brings the folder back, and the commit's answer tells of
-    /// that alone; another folder has its name by then.
+    /// Seed 442524750 of the simulator: a change in it restores the folder, and the commit's answer contains only the
+    /// folder. By then another folder has its name.
     @Test(arguments: [false, true]) func aFolderThatComesBackIsNoOtherOfItsName(answerComesLater: Bool) throws {
         let fixture = try Fixture()
         let outer = fixture.folder(1, "outer"), inner = fixture.folder(2, "inner", in: outer.id)
@@ -266,7 +266,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    /// The file waits for the name, the folder for the file to go.
+    /// The file waits for the name, the folder for the file's departure.
     @Test func aFileGetsTheNameOfTheDeletedFolderItIsIn() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "name"), fixture.file(2, "f", in: Fixture.id(1)))
@@ -326,7 +326,8 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    /// The folder cannot go while the child is in it, and the child cannot leave while the folder has the name.
+    /// The folder cannot be removed while it contains the child, and the child cannot leave while the folder has the
+    /// name.
     @Test(arguments: [false, true]) func aChildTakesTheNameOfItsDeletedFolder(reversed: Bool) throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
@@ -337,7 +338,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    /// What was made in a deleted folder keeps it, and its name, until the cloud has decided.
+    /// A new item in a deleted folder keeps the folder, and its name, until the cloud has decided.
     @Test func aDeletedFolderWithSomethingNewInItKeepsItsName() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))

@@ -4,24 +4,24 @@ import UbiquityIndex
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// Many deletions are held, and a person takes them back.
+/// A mass deletion is put on hold, and a user undoes it.
 @Suite struct UndoneDeletionsTests: WorldTests {
     static let seed: UInt64 = 23
 
-    /// By the world's clock, which does not wait for anybody.
+    /// Waits by the world's clock, without a limit.
     private func awaitHeldDeletions(_ device: SimulatedDevice, _ world: Simulation, over count: Int) async throws {
         for _ in 0..<100 where try device.engine.heldDeletions <= count { try await world.sleep(.seconds(1)) }
         try #require(try device.engine.heldDeletions > count)
     }
 
-    /// Items that were made a moment ago may go without a question.
+    /// Recently created items may be deleted without a question.
     private func ageAll(_ world: Simulation) async throws {
         try await world.settle()
         try await world.sleep(.seconds(DeletionGuard.freshAge))
         try await world.settle()
     }
 
-    /// The file itself took the place of its further name, as the first one went.
+    /// The file itself took the place of its link, when its first name was removed.
     @Test func aFileAndItsFurtherNameAreWhereTheyWere() async throws {
         try await run { world in
             try world.a.makeFolder("d")
@@ -41,12 +41,13 @@ import UbiquityTestSupport
         }
     }
 
-    /// What was made anew waits for the names; there is more of it than goes up at a time, and other changes come after.
+    /// Recreated items wait for the names. There are more of them than one commit contains, and other changes come
+    /// after.
     @Test func changesBehindWaitingOnesAreUploaded() async throws {
         let count = SyncLimits.changesPerCommit + 100
         try await run { world in
             try world.a.makeFolder("d")
-            // More than there is afterwards, so that they are held.
+            // More than remain afterwards, so that they are put on hold.
             for number in 0..<count + 200 { try await world.a.create("d/f\(number)", [1]) }
             try await ageAll(world)
             try world.a.remove("d")
@@ -65,7 +66,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// What comes meanwhile is no answer: of so many more items the same deletions would be fewer than half.
+    /// Items that arrive meanwhile are no answer: with so many more items the same deletions would be fewer than half.
     @Test(arguments: [false, true]) func theyAreHeldUntilAPersonAnswers(isRestarted: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("d")

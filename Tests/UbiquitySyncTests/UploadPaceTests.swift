@@ -6,7 +6,7 @@ import UbiquityWire
 
 @testable import UbiquitySync
 
-/// How much goes up in one request.
+/// The size of one upload request.
 @Suite struct UploadPaceTests {
     @Test func aFastLineGetsLargeRequestsSoon() {
         var pace = UploadPace()
@@ -30,12 +30,12 @@ import UbiquityWire
                 pace.took(duration, for: bytes)
             }
         }
-        // A single chunk may be larger than what the pace wants.
+        // A single chunk may exceed the pace.
         #expect(Double(max(pace.bytes, 300_000) * pace.lanes) / Double(rate) < 20)
         #expect(rate > 1_000_000 / 4 || pace.lanes == 1)
     }
 
-    /// Whatever the line can take, what stands between does not.
+    /// A proxy refuses sizes that the line itself could carry.
     @Test func refusedSizeIsNotTriedAgain() {
         var pace = UploadPace()
         for _ in 0..<5 { pace.took(.milliseconds(10), for: pace.bytes) }
@@ -70,11 +70,11 @@ import UbiquityWire
     }
 }
 
-/// How often one file goes up.
+/// The frequency of uploads of one file.
 @Suite struct UploadRestTests: WorldTests {
     static let seed: UInt64 = 17
 
-    /// It is slowed down by so much, and does not wait for the next look at everything.
+    /// It is throttled by so much, and does not wait for the next full scan.
     @Test func aLargeFileSavedAgainAndAgainRestsAndGoesUp() async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(200_000))
@@ -92,7 +92,7 @@ import UbiquityWire
         }
     }
 
-    /// Only what somebody waits for, and only once.
+    /// Only for an awaited item, and only once.
     @Test func waitEndsThrottleOfItem() async throws {
         try await run { world in
             for name in ["f", "g"] { try await world.a.create(name, [0]) }
@@ -113,8 +113,8 @@ import UbiquityWire
         }
     }
 
-    /// A program saves several times a second: most of its states are replaced before they go up, and the status says why
-    /// they wait. Small contents go with the commit, large ones before it.
+    /// A program saves several times a second: most states are replaced before their upload, and the status says why
+    /// they wait. Small contents are sent in the commit, large ones before it.
     @Test(arguments: [1_000, 200_000]) func aFileSavedAgainAndAgainIsSlowedDown(length: Int) async throws {
         try await run { world in
             try await world.a.create("f", Array(repeating: 0, count: length))
@@ -123,7 +123,7 @@ import UbiquityWire
             var rests = 0
             for number in 1...saves {
                 try await world.a.edit("f") { _ in Array(repeating: UInt8(number), count: length) }
-                // Longer than a save takes to go up if nothing holds it back.
+                // Longer than an unthrottled upload of a save.
                 try await world.sleep(.milliseconds(200))
                 if try world.a.engine.status.pendingUploads(limit: 10).contains(where: { $0.restsUntil != nil }) { rests += 1 }
             }

@@ -11,8 +11,8 @@ import UbiquityWire
 @Suite struct VersionTests: WorldTests {
     static let seed: UInt64 = 5
 
-    /// Both devices edit "f" without knowing each other; `b` later.
-    /// - Parameter reunion: within that time they agree again.
+    /// Both devices edit "f" concurrently; `b` later.
+    /// - Parameter reunion: the time limit for their agreement.
     private func makeConflict(
         _ world: Simulation, size: Int = 10, reunion: Duration = .seconds(60)
     ) async throws -> (lost: [UInt8], won: [UInt8]) {
@@ -20,7 +20,7 @@ import UbiquityWire
             try await world.a.create("f", world.random.bytes(size))
             try await world.settle()
         }
-        // What is not here cannot be edited offline.
+        // Missing content cannot be edited offline.
         for device in [world.a, world.b] { try await device.materialize("f") }
         try await world.settle()
         let (lost, won) = (world.random.bytes(size), world.random.bytes(size))
@@ -60,7 +60,7 @@ import UbiquityWire
         }
     }
 
-    /// A program has it open here, so the edit is not shown: who removes the file removes what he sees.
+    /// A program has it open here, so the edit is not shown: a removal removes only the shown state.
     @Test func anEditThatWasNotShownYetIsNotRemoved() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])
@@ -102,7 +102,7 @@ import UbiquityWire
         }
     }
 
-    /// The feed may tell of the conflict before the answer to the commit comes.
+    /// The feed may bring the conflict before the commit's answer.
     @Test(arguments: 1...8) func theWinnerIsFetchedAtOnce(seed: UInt64) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
             var slow = NetworkConditions.perfect
@@ -120,7 +120,7 @@ import UbiquityWire
             try world.b.index.decide([(.resolve, found.id)], of: world.b.live("f").key)
             #expect(try conflicts(world.b).isEmpty && conflicts(world.a).count == 1)
             #expect(try !world.b.isIdle())
-            // It outlives the process.
+            // It survives the process.
             world.b.crash()
             try world.b.start()
             try world.b.setPaused(false)
@@ -132,7 +132,7 @@ import UbiquityWire
         }
     }
 
-    /// The last earlier one: the record says no more that there is any, and the list that was asked for before is old.
+    /// The last earlier one: the record has no more, and the list fetched before is outdated.
     @Test func aRemovedEarlierVersionIsListedNoMore() async throws {
         try await run { world in
             _ = try await makeConflict(world)
@@ -206,7 +206,7 @@ import UbiquityWire
                 return try await group.reduce(into: [[UInt8]]()) { $0.append($1) }
             }
             #expect(read == Array(repeating: lost, count: 5))
-            // And once more, from what is kept.
+            // And once more, from the kept content.
             #expect(try await content(of: found, on: world.b) == lost)
             #expect(world.b.link.counts.fetchedBytes == lost.count)
         }
@@ -298,7 +298,7 @@ import UbiquityWire
         }
     }
 
-    /// Swift takes the two for one text; they are two files, in two folders.
+    /// Swift treats both as one text; they are two files, in two folders.
     @Test func theTrashTellsNamesApartByTheirBytes() async throws {
         let names = ["\u{e9}", "e\u{301}", "E\u{301}"]
         try await run { world in
@@ -325,7 +325,7 @@ import UbiquityWire
         }
     }
 
-    /// On a bad line other changes of the device may get there first more than once.
+    /// On a bad line other changes of the device may arrive first more than once.
     @Test(arguments: [1, 3, 100])
     func overtakenRestorationIsSentAgain(times: Int) async throws {
         try await run { world in
@@ -347,8 +347,8 @@ import UbiquityWire
         }
     }
 
-    /// A further name, which comes back first, brings the folder of its file back; that is none of the deleted ones then.
-    /// What had its name given to another before does not come.
+    /// A link, which is restored first, restores its file's folder; the folder is no deleted one then. An item whose
+    /// name another one has by now is not restored.
     @Test func allOfADeletedFolderComesBackOnce() async throws {
         try await run { world in
             for folder in ["d", "d/e", "d/e/s"] { try world.a.makeFolder(folder) }
@@ -372,7 +372,7 @@ import UbiquityWire
         }
     }
 
-    /// An edit elsewhere brought the folder back, and the file; the rest of what was deleted with it comes at a word.
+    /// A remote edit has restored the folder and the file; a restoration brings the other items deleted with it.
     @Test func remainingItemsOfDeletedFolderAreRestoredAtOnce() async throws {
         try await run { world in
             try world.a.makeFolder("d")

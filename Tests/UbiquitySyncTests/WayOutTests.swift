@@ -3,12 +3,12 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 
-/// A folder is moved into what was moved out of it: the cloud must not see it lie in itself.
+/// A folder moves into a folder that was moved out of it: the cloud must not see it in itself.
 @Suite struct WayOutTests {
     private func id(_ number: UInt64) -> ItemID { Fixture.id(number) }
     private func ids(_ planner: Planner) -> Set<ItemID> { Set(planner.group.map(\.change.id)) }
 
-    /// Each folder lies in the one before it.
+    /// Each folder is in the one before it.
     private func nested(_ names: String...) throws -> Fixture {
         let fixture = try Fixture()
         for (number, name) in zip(UInt64(1)..., names) {
@@ -17,7 +17,7 @@ import UbiquitySync
         return fixture
     }
 
-    /// What the cloud tells of an item that was made here, before the answer to its commit has come.
+    /// The cloud's record of a locally created item, before the answer to its commit.
     private func tell(_ fixture: Fixture, of row: ItemRow, in parent: ItemID = .root) throws {
         let name = try #require(row.entry?.name)
         try fixture.receive(
@@ -68,7 +68,7 @@ import UbiquitySync
         #expect(try ids(fixture.plan([folder])) == [new.id, id(1), id(2), id(3)])
     }
 
-    /// The first that leads out goes with others of its own.
+    /// The first move out depends on others.
     @Test func anotherWayOutIsTaken() throws {
         let fixture = try nested("a", "m", "q", "n")
         try fixture.rename("a/m/q/n", "n")
@@ -80,7 +80,7 @@ import UbiquitySync
         }
     }
 
-    /// Else the cloud, which knows of something in it, keeps it.
+    /// Otherwise the cloud, which has an item in it, keeps it.
     @Test func theFolderThatItLayInWaitsToo() throws {
         let fixture = try nested("d", "a", "q", "b")
         try fixture.rename("d/a/q/b", "b")
