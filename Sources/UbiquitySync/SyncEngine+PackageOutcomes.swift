@@ -175,7 +175,9 @@ extension SyncEngine {
                 }
                 // Look these up first: a losing item is briefly in no package.
                 let held = try releasable([meeting.key], transaction)
-                try settler.giveWay(meeting, holding: held.staying, device: configuration.device)
+                var reversal = PackageReversal(settler, device: configuration.device)
+                try reversal.revert(meeting, holding: held.staying)
+                settler = reversal.settler
                 try settler.release(held.released)
                 // Place all in one transaction, also for a large package: a program must not see half of it.
                 try settler.settleAll(limit: SyncLimits.settleBatch + 2 * (rows.count + (meeting.remotes ?? []).count))

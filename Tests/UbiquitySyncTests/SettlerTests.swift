@@ -93,9 +93,10 @@ import UbiquityTestSupport
             try transaction.update(next, before: row)
             let key = try #require(try transaction.row(id: package.id)).key
             let meeting = try #require(try transaction.meeting(of: key, fixture.index))
-            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
-            try settler.giveWay(meeting, holding: [], device: DeviceID(high: 1, low: 1))
-            #expect(settler.dropped.isEmpty)
+            let settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            var reversal = PackageReversal(settler, device: DeviceID(high: 1, low: 1))
+            try reversal.revert(meeting, holding: [])
+            #expect(reversal.settler.dropped.isEmpty)
         }
         let row = try fixture.found("d.rtfd/f")
         #expect(row.content == content && row.contentState == .complete)

@@ -1,13 +1,24 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// Replaces the local state of a package by the cloud's, after the local state has lost.
-extension Settler {
-    /// Reverts a package to the cloud's state. Rows created here are removed.
-    /// - Parameters:
-    ///   - held: the cloud's records in another package, which needs a decision as well.
-    ///   - device: this device.
-    mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>, device: DeviceID) throws {
+/// Replaces the local state of a package by the cloud's, after the local state has lost. Rows created here are removed.
+struct PackageReversal {
+    /// The settler of the transaction. It has the contents that were dropped.
+    private(set) var settler: Settler
+    private let device: DeviceID
+
+    /// - Parameter device: this device.
+    init(_ settler: Settler, device: DeviceID) {
+        self.settler = settler
+        self.device = device
+    }
+
+    private var transaction: IndexTransaction { settler.transaction }
+    private var now: Timestamp { settler.now }
+
+    /// Reverts a package to the cloud's state.
+    /// - Parameter held: the cloud's records in another package, which needs a decision as well.
+    mutating func revert(_ meeting: PackageMeeting, holding held: Set<ItemID>) throws {
         for row in meeting.deleted { try forget(row) }
         let members = Set(meeting.rows.map(\.key))
         let synced = Set(meeting.rows.filter { !$0.isExcluded }.map(\.key))
@@ -18,7 +29,7 @@ extension Settler {
             // An item that the cloud has outside the package is a document of its own. Its local changes merge as for
             // any other item.
             let kept = isOutside ? now.dirty.subtracting([.created, .place])
-                : try isWaitedFor(now, device) ? .content : []
+                : try isWaitedFor(now) ? .content : []
             if now.dirty.contains(.created), kept.isEmpty, !isOutside, try !isAtCloud(now) {
                 try takeAway(now, synced)
             } else {
@@ -48,7 +59,7 @@ extension Settler {
 
     /// Whether the cloud's state waits for a content that only this device has. It was announced from here and never
     /// uploaded, perhaps because it changed before.
-    private func isWaitedFor(_ row: ItemRow, _ device: DeviceID) throws -> Bool {
+    private func isWaitedFor(_ row: ItemRow) throws -> Bool {
         guard row.kind == .file, row.dirty.contains(.content), let item = try transaction.remote(id: row.id),
             !item.isDeleted, let content = item.content
         else { return false }
@@ -58,7 +69,7 @@ extension Settler {
     /// Undoes a deletion that has lost: the record creates the item anew.
     private mutating func forget(_ row: ItemRow) throws {
         guard let now = try transaction.row(key: row.key), now.isDeleted else { return }
-        if let content = now.content { try drop(content) }
+        if let content = now.content { try settler.drop(content) }
         try transaction.delete(now)
         if try transaction.remote(id: now.id) != nil { try transaction.setState(now.id, .waiting) }
     }
@@ -68,7 +79,7 @@ extension Settler {
         // A target with another hard link outside the package, or an excluded one, does not belong to the package
         // alone.
         if row.isLinked, try transaction.moveToOtherName(row, than: members, now: now) { return }
-        if let content = row.content { try drop(content) }
+        if let content = row.content { try settler.drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         try transaction.touchLinked(row.linkedID, now: now)
@@ -93,13 +104,13 @@ extension Settler {
         if !item.isDeleted, row.kind == .file, !kept.contains(.content), let content = item.content,
             row.dirty.contains(.content) || row.version != content.version
         {
-            try becomePlaceholder(next, of: item, content)
+            try settler.becomePlaceholder(next, of: item, content)
         }
         if isHeld { return }
         try transaction.setState(row.id, .waiting)
         if !item.isDeleted, let shown = try transaction.row(id: row.id) {
             let merged = Overlay.metadata(
-                shown, old: nil, new: item, keepTimes: false, trustsPrivileges: trustsPrivileges)
+                shown, old: nil, new: item, keepTimes: false, trustsPrivileges: settler.trustsPrivileges)
             guard merged != shown else { return }
             try transaction.update(merged, before: shown)
             transaction.note(.attributes, before: shown, after: merged)

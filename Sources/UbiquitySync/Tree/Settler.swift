@@ -40,6 +40,8 @@ package struct Settler {
         self.trustsPrivileges = trustsPrivileges
     }
 
+    var news: RecordNews { RecordNews(transaction: transaction) }
+
     private var links: LinkTargets { LinkTargets(transaction: transaction, now: now) }
 
     private var abandoned: AbandonedFolders {
@@ -77,8 +79,8 @@ package struct Settler {
         try transaction.setRemote(item, state: .waiting)
         try overlay(item, old: old)
         try settle(item.id)
-        try noteVersions(of: item, old: old)
-        try noteOutdated(item, old: old)
+        try news.announceVersions(of: item, old: old)
+        try news.announceOutdated(item, old: old)
     }
 
     /// Shows the known record in every field that is clean now. Call it after a commit: the feed may have reported the

@@ -1,9 +1,12 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// Effects of a remote record beyond the item's visible fields.
-extension Settler {
-    func noteVersions(of item: RemoteItem, old: RemoteItem?) throws {
+/// Announces what a remote record changes beyond the item's visible fields: its versions, and that its local content is
+/// no longer the newest. Pure.
+struct RecordNews {
+    let transaction: IndexTransaction
+
+    func announceVersions(of item: RemoteItem, old: RemoteItem?) throws {
         guard let change = try versionsChange(from: old, to: item) else { return }
         try transaction.noteVersions(of: item.id, change)
     }
@@ -22,8 +25,8 @@ extension Settler {
         return .lost(nil)
     }
 
-    /// Records that the local content is no longer the newest. The file does not show it, but its status does.
-    func noteOutdated(_ item: RemoteItem, old: RemoteItem?) throws {
+    /// Announces that the local content is no longer the newest. The file does not show it, but its status does.
+    func announceOutdated(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let old, let content = item.content, content.version != old.content?.version,
             let row = try transaction.row(id: item.id), !row.isDeleted, row.contentState == .complete,
             row.version != content.version, !row.dirty.contains(.content)
