@@ -99,7 +99,7 @@ import UbiquityWire
         }
     }
 
-    @Test func nothingToDoAsksNobody() async throws {
+    @Test func emptyRequestsSendNothing() async throws {
         let client = try CloudClient(
             CloudAddress("/nowhere/at/all"), container: RunningServer.containerName, device: RunningServer.device,
             deviceName: "")

@@ -10,7 +10,7 @@ import UbiquityWire
 
 /// The client's reaction to faults.
 @Suite struct ClientTests {
-    @Test func nobodyThere() async throws {
+    @Test func missingServerIsOffline() async throws {
         let folder = try TestFolder()
         // A port that was free a moment ago, a missing socket, a missing folder on a long path, a host without a name.
         let running = try await Harness.start(.tcp)
@@ -102,7 +102,7 @@ import UbiquityWire
         }
     }
 
-    @Test func serverThatDiesWithinAStream() async throws {
+    @Test func serverDeathWithinAStreamIsAnError() async throws {
         try await withFake("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc") { client in
             let failure = await #expect(throws: UbiquityError.self) { _ = try await client.open() }
             #expect(failure?.code == .offline)
@@ -136,7 +136,7 @@ import UbiquityWire
         }
     }
 
-    @Test func anotherChunkThanWasAskedFor() async throws {
+    @Test func otherChunkThanRequestedIsRefused() async throws {
         let chunk = TestChunks.chunk([1, 2, 3])
         let frame = ChunkFrame.encode(chunk)
         let head =
@@ -177,7 +177,7 @@ import UbiquityWire
         #expect((1...2).contains(connections.withLock { $0 }))
     }
 
-    @Test func newsThatAreNone() async throws {
+    @Test func malformedNewsAreRefused() async throws {
         let body = "event: revision\ndata: {\"revision\":4}\n\nevent: revision\ndata: soon\n\n"
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: \(body.utf8.count)\r\n\r\n"
         try await withFake(head + body) { client in

@@ -110,7 +110,7 @@ import UbiquityWire
         throw HarnessFailure(reason: "no server lived long enough")
     }
 
-    @Test func manyServersAfterEachOtherAtOneSocket() async throws {
+    @Test func serversReuseOneSocketInTurn() async throws {
         let folder = try TestFolder()
         var client: CloudClient?
         for _ in 0..<5 {
@@ -126,7 +126,7 @@ import UbiquityWire
     }
 
     /// A client that connects at the moment of the end is dropped, without a crash or a wait.
-    @Test(arguments: [Way.tcp, .unixSocket], [false, true]) func clientsThatComeWhileItEnds(_ way: Way, isCancelled: Bool) async throws {
+    @Test(arguments: [Way.tcp, .unixSocket], [false, true]) func clientsDuringShutdownAreDropped(_ way: Way, isCancelled: Bool) async throws {
         for _ in 0..<20 {
             let running = try await Harness.start(way)
             let answers = Lock(0)

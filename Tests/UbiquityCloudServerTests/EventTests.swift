@@ -42,7 +42,7 @@ import UbiquityWire
         }
     }
 
-    @Test func serverLetsGoWhenTheClientDoes() async throws {
+    @Test func serverReleasesTheStreamWithTheClient() async throws {
         try await Harness.withServer(.unixSocket) { running, client in
             let container = running.container
             let task = Task {
@@ -55,7 +55,7 @@ import UbiquityWire
         }
     }
 
-    @Test func endOfTheServerIsTold() async throws {
+    @Test func serverShutdownEndsTheStream() async throws {
         let running = try await Harness.start(.unixSocket)
         let client = try running.client()
         var news = try await client.news().makeAsyncIterator()

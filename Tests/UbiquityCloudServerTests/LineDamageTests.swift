@@ -79,7 +79,7 @@ import UbiquityWire
         }
     }
 
-    @Test func flippedBitInACommitChangesNothingThatArrives() async throws {
+    @Test func flippedBitInACommitIsNotApplied() async throws {
         try await behindProxy { proxy, client, running in
             let send = { _ = try await client.commit(Self.request(0)) }
             _ = try await recordedRequest(proxy, send)
@@ -101,7 +101,7 @@ import UbiquityWire
         }
     }
 
-    @Test func flippedBitInARequestsTargetAsksForNothingElse() async throws {
+    @Test func flippedBitInATargetRequestsNothingElse() async throws {
         try await behindProxy { proxy, client, running in
             _ = try await client.changes(after: Revision(1_234_567), limit: 500)
             let line = "GET /v1/containers/default/changes?after=1234567&limit=500 HTTP/1.1".utf8.count
@@ -115,7 +115,7 @@ import UbiquityWire
         }
     }
 
-    @Test func flippedBitInAPageIsNotBelieved() async throws {
+    @Test func flippedBitInAPageIsRefused() async throws {
         try await behindProxy { proxy, client, running in
             let page = ChangePage(items: [Self.item], revision: Revision(7), hasMore: false)
             running.container.state.withLock { $0.page = page }
@@ -180,7 +180,7 @@ import UbiquityWire
         }
     }
 
-    @Test func flippedEventIsNotBelieved() async throws {
+    @Test func flippedEventIsRefused() async throws {
         try await behindProxy { proxy, client, running in
             running.container.state.withLock { $0.revision = Revision(1234) }
             proxy.record()
@@ -238,7 +238,7 @@ import UbiquityWire
         }
     }
 
-    @Test func wrongDigestByHandIsRefusedAndNoDigestIsTaken() async throws {
+    @Test func wrongDigestIsRefusedAndMissingDigestIsAccepted() async throws {
         try await Harness.withServer(.tcp) { running, _ in
             let path = "/v1/containers/default/commit"
             let body = try WireCodec.encode(Self.request(1), as: .protobuf)

@@ -95,7 +95,7 @@ import UbiquityWire
         }
     }
 
-    @Test func nobodySeesAnothersThings() async throws {
+    @Test func accountsDoNotSeeEachOthersPages() async throws {
         try await RealCloud.run { socket, web, cloud in
             let (alice, bob) = (try await cloud.createAccount("alice"), try await cloud.createAccount("bob"))
             let client = try RealCloud.client(web, token: alice, device: 1)

@@ -8,7 +8,7 @@ import UbiquityWire
 
 /// The whole way: client, server and the storing cloud.
 @Suite struct RealCloudTests {
-    @Test func aFileTravels() async throws {
+    @Test func fileSyncsThroughARealCloud() async throws {
         try await RealCloud.run { socket, _, _ in
             let (one, two) = (try RealCloud.client(socket, device: 1), try RealCloud.client(socket, device: 2))
             let opened = try await one.open()
@@ -56,7 +56,7 @@ import UbiquityWire
         }
     }
 
-    @Test func versionsAndTrashAreAskedFor() async throws {
+    @Test func versionsAndTrashAreListed() async throws {
         try await RealCloud.run { socket, _, _ in
             let one = try RealCloud.client(socket, device: 1)
             _ = try await one.open()
@@ -75,7 +75,7 @@ import UbiquityWire
         }
     }
 
-    @Test func snapshotGoesOnAfterDeletionsAreForgotten() async throws {
+    @Test func snapshotContinuesAfterDeletionsAreForgotten() async throws {
         let time = ShiftedTime()
         try await RealCloud.run(at: time) { socket, _, cloud in
             let one = try RealCloud.client(socket, device: 1)

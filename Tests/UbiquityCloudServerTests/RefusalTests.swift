@@ -95,7 +95,7 @@ import UbiquityWire
         }
     }
 
-    @Test func withoutOrWithAWrongToken() async throws {
+    @Test func missingOrWrongTokenIsRefused() async throws {
         try await Harness.withServer(.tcp) { running, _ in
             let answer = try await Plain.send(.GET, Self.base + "/usage", to: running, token: nil)
             try expect(401, .signedOut, answer, "token")
@@ -113,7 +113,7 @@ import UbiquityWire
         }
     }
 
-    @Test func failuresOfTheCloudKeepTheirSecrets() async throws {
+    @Test func cloudFailuresRevealNothing() async throws {
         struct Secret: Error { let path = "/very/secret" }
         try await Harness.withServer(.tcp) { running, client in
             running.container.state.withLock { $0.beforeCommit = { throw Secret() } }
@@ -136,7 +136,7 @@ import UbiquityWire
         }
     }
 
-    @Test func bytesThatAreNotHTTP() async throws {
+    @Test func nonHTTPBytesAreRefused() async throws {
         try await Harness.withServer(.unixSocket) { running, client in
             let answer = try await Plain.exchange("what is this?\r\n\r\n", with: running)
             #expect(answer.hasPrefix("HTTP/1.1 400"))
@@ -150,7 +150,7 @@ import UbiquityWire
         }
     }
 
-    @Test func clientsThatAskFirstAreToldToGoOn() async throws {
+    @Test func expectContinueIsAnswered() async throws {
         try await Harness.withServer(.unixSocket) { running, _ in
             let frame = ChunkFrame.encode(TestChunks.chunk([1, 2, 3]))
             let head = "POST /v1/containers/default/chunks HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
@@ -169,7 +169,7 @@ import UbiquityWire
         }
     }
 
-    @Test func requestsMayComeBeforeAnswersHave() async throws {
+    @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
         let running = try await Harness.start(.unixSocket)
         let request = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
         let answers = try await Plain.connected(to: running) { inbound, outbound in
@@ -188,7 +188,7 @@ import UbiquityWire
         try await running.task.value
     }
 
-    @Test func bodyThatDoesNotComeTimesOut() async throws {
+    @Test func missingBodyTimesOut() async throws {
         let running = try await Harness.start(.unixSocket, rules: ConnectionRules(bodySilence: .milliseconds(200)))
         let answer = try await Plain.exchange(
             "POST /v1/containers/default/commit HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc", with: running)
@@ -197,7 +197,7 @@ import UbiquityWire
         try await running.task.value
     }
 
-    @Test func bodyThatGoesOnAfterTheAnswerIsCutOff() async throws {
+    @Test func bodyAfterTheAnswerIsCutOff() async throws {
         try await Harness.withServer(.unixSocket) { running, client in
             let head = "POST /v1/containers/default/commit HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999\r\n\r\n"
             let answer = try await Plain.connected(to: running) { inbound, outbound in

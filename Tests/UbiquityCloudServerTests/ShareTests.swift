@@ -54,7 +54,7 @@ import UbiquityWire
         for text in ["", "nas", "1.2.3", "127.0.0.1.example", "[::1]"] { #expect(InternetAddress(text) == nil) }
     }
 
-    @Test func accountWithSlowUploadsKeepsNobodyWaiting() async throws {
+    @Test func slowUploadsOfAnAccountDelayNoOther() async throws {
         let cloud = FakeCloud()
         cloud.state.withLock { _ = $0.accounts.insert("bob") }
         let running = try await Harness.start(.tcp, cloud: cloud)
@@ -97,7 +97,7 @@ import UbiquityWire
         #expect(budget.used == 0 && budget.waiting == 0)
     }
 
-    @Test func requestThatWaitsInVainIsRefused() async throws {
+    @Test func requestBeyondTheWaitLimitIsRefused() async throws {
         let budget = AccountBudget(total: 1, perAccount: 1, patience: .milliseconds(1), refusal: "full")
         let (released, release) = AsyncStream.makeStream(of: Void.self)
         let holder = Task { try await budget.run(1, of: "a") { for await _ in released {} } }

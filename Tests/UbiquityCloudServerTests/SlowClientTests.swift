@@ -30,7 +30,7 @@ import UbiquityWire
         try channel.writeInbound(ByteBuffer(string: text))
     }
 
-    @Test(arguments: ["", "GET", "GET /healthz HTTP/1.1\r\nhost: a\r\n"]) func firstHeaderHasItsTime(
+    @Test(arguments: ["", "GET", "GET /healthz HTTP/1.1\r\nhost: a\r\n"]) func firstHeaderIsLimitedInTime(
         _ text: String
     ) throws {
         let channel = try Self.channel()
@@ -42,7 +42,7 @@ import UbiquityWire
         #expect(!channel.isActive)
     }
 
-    @Test func laterHeaderHasItsTimeFromItsFirstByte() throws {
+    @Test func laterHeaderIsLimitedFromItsFirstByte() throws {
         let channel = try Self.channel()
         try Self.send(Self.request, channel)
         channel.embeddedEventLoop.advanceTime(by: .minutes(1))
@@ -60,7 +60,7 @@ import UbiquityWire
         "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbodyGET /",
         "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET",
         request + request + "GE",
-    ]) func headerInThePacketOfAnotherRequestHasItsTime(_ text: String) throws {
+    ]) func headerInAnotherRequestsPacketIsLimited(_ text: String) throws {
         let channel = try Self.channel()
         try Self.send(text, channel)
         channel.embeddedEventLoop.advanceTime(by: ServerLimits.headerTime - .seconds(1))
@@ -72,7 +72,7 @@ import UbiquityWire
     @Test(arguments: [
         request, request + request, "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbody",
         "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
-    ]) func packetThatEndsWithARequestStartsNoTime(_ text: String) throws {
+    ]) func packetEndingWithARequestStartsNoLimit(_ text: String) throws {
         let channel = try Self.channel()
         try Self.send(text, channel)
         channel.embeddedEventLoop.advanceTime(by: .minutes(1))
@@ -81,7 +81,7 @@ import UbiquityWire
     }
 
     /// The body has limits of its own, and so has a connection between two requests.
-    @Test func completeHeadersEndTheTime() throws {
+    @Test func completeHeaderEndsTheLimit() throws {
         let channel = try Self.channel()
         try Self.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n", channel)
         for _ in 0..<3 {
@@ -110,7 +110,7 @@ import UbiquityWire
         try await running.task.value
     }
 
-    @Test func answerThatNobodyReadsClosesTheConnection() async throws {
+    @Test func unreadAnswerClosesTheConnection() async throws {
         let running = try await Harness.start(
             .unixSocket, rules: ConnectionRules(answerSilence: .milliseconds(50)))
         let chunks = TestChunks.make(16, length: 1_000_000)

@@ -18,7 +18,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func aLivingServerIsNotReplaced() async throws {
+    @Test func livingServerIsNotReplaced() async throws {
         let folder = try TestFolder()
         let first = try await Harness.start(.unixSocket, folder: folder)
         let failure = await #expect(throws: UbiquityError.self) {
@@ -32,7 +32,7 @@ import UbiquitySystem
         try await first.task.value
     }
 
-    @Test func aDeadServersSocketIsReplaced() async throws {
+    @Test func deadServersSocketIsReplaced() async throws {
         let folder = try TestFolder()
         let path = folder.path + "/cloud.sock"
         try await leaveDeadSocket(at: path)
@@ -45,7 +45,7 @@ import UbiquitySystem
         try await running.task.value
     }
 
-    @Test func pathThatIsNoSocketIsLeftAlone() async throws {
+    @Test func nonSocketAtThePathIsKept() async throws {
         let folder = try TestFolder()
         let path = folder.path + "/cloud.sock"
         try SmallFile.publish(Array("mine".utf8), at: path)
@@ -56,7 +56,7 @@ import UbiquitySystem
         #expect(try SmallFile.read(path, limit: 100) == Array("mine".utf8))
     }
 
-    @Test func aLaterServersSocketIsNotRemoved() async throws {
+    @Test func laterServersSocketIsNotRemoved() async throws {
         let folder = try TestFolder()
         let path = folder.path + "/cloud.sock"
         let first = try await Harness.start(.unixSocket, folder: folder)
@@ -71,7 +71,7 @@ import UbiquitySystem
         try await second.task.value
     }
 
-    @Test func aTakenPortIsSaid() async throws {
+    @Test func takenPortIsReported() async throws {
         let first = try await Harness.start(.tcp)
         guard case .web(let url, _) = first.address, let port = url.split(separator: ":").last.flatMap({ Int($0) })
         else { return }

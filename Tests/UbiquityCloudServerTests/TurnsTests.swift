@@ -9,7 +9,7 @@ import UbiquitySystem
         var inside = 0, most = 0, done = 0
     }
 
-    @Test func noMoreThanSoManyAtOneTime() async throws {
+    @Test func concurrencyIsLimited() async throws {
         let turns = Turns(limit: 3), count = Lock(Count())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<200 {
@@ -34,7 +34,7 @@ import UbiquitySystem
     }
 
     /// A cancelled waiter uses no turn, whatever the order of events.
-    @Test func cancelledOnesTakeNoTurn() async throws {
+    @Test func cancelledWaitersUseNoTurn() async throws {
         let turns = Turns(limit: 1), done = Lock(0)
         for _ in 0..<50 {
             let tasks = (0..<20).map { _ in

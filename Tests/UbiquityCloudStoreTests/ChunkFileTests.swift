@@ -14,7 +14,7 @@ import UbiquityWire
 
     init() throws { folder = try ChunkFolder() }
 
-    @Test func onlyTheOwnerMayLook() throws {
+    @Test func onlyTheOwnerMayReadTheFolder() throws {
         let store = try folder.open()
         try store.store(chunks)
         try store.makeDurable(ids)
@@ -59,7 +59,7 @@ import UbiquityWire
         #expect(try FileSystem.entries(of: Path.join(folder.path, "dropped")).isEmpty)
     }
 
-    @Test func memoryLosesWhatIsNotDurableToo() throws {
+    @Test func memoryStoreLosesUndurableChunksToo() throws {
         let store = MemoryChunkStore(timekeeper: ManualTime(sleep: .isCancelled))
         try store.store(chunks)
         try store.makeDurable([ids[1]])
@@ -74,7 +74,7 @@ import UbiquityWire
         try file.write([byte[0] ^ 4], at: 100)
     }
 
-    @Test func aFlippedBitIsFoundAndRepairedDurably() throws {
+    @Test func flippedBitIsFoundAndRepairedDurably() throws {
         let store = try folder.open()
         try store.store(chunks)
         try store.makeDurable(ids)
@@ -99,7 +99,7 @@ import UbiquityWire
     }
 
     @Test(arguments: [0, 100, 2_000_000])
-    func aCopyOfAnotherSizeIsReplaced(_ size: Int64) throws {
+    func copyOfAnotherSizeIsReplaced(_ size: Int64) throws {
         let store = try folder.open()
         try store.store(chunks)
         try store.makeDurable(ids)
@@ -111,7 +111,7 @@ import UbiquityWire
         #expect(try FileSystem.status(folder.file(of: ids[0])).size == Int64(chunks[0].bytes.count))
     }
 
-    @Test func aFileThatVanishedIsMissingAndIsStoredAnew() throws {
+    @Test func vanishedFileIsMissingAndStoredAgain() throws {
         let store = try folder.open()
         try store.store(chunks)
         for name in try folder.incoming() { try FileSystem.unlink("\(folder.path)/incoming/\(name)") }
@@ -122,7 +122,7 @@ import UbiquityWire
         #expect(try folder.durable() == ids.map(\.description).sorted())
     }
 
-    @Test func manyAreMadeDurableTogether() throws {
+    @Test func chunksAreMadeDurableTogether() throws {
         let store = try folder.open()
         let many = ChunkSamples.chunks(0..<300, length: 50)
         try store.store(many)
@@ -133,7 +133,7 @@ import UbiquityWire
 
     /// Bytes in memory after a failed sync may never reach the disk, so they must not count as stored.
     @Test(arguments: [1, 100])
-    func afterAFailedSyncTheUploaderIsAskedAgain(_ count: UInt64) throws {
+    func failedSyncRequestsTheChunksAgain(_ count: UInt64) throws {
         let store = try folder.open()
         let many = ChunkSamples.chunks(1000..<(1000 + count), length: 50)
         try store.store(many)
@@ -157,7 +157,7 @@ import UbiquityWire
     }
 
     /// A bad sector: the copy does not count, and another replaces it.
-    @Test func aCopyThatTheDiskCannotReadIsReplaced() throws {
+    @Test func unreadableCopyIsReplaced() throws {
         let store = try folder.open()
         try store.store(chunks)
         try store.makeDurable(ids)
@@ -179,7 +179,7 @@ import UbiquityWire
         body()
     }
 
-    @Test func foreignFilesAreNoChunks() throws {
+    @Test func foreignFilesAreIgnored() throws {
         let store = try folder.open()
         try store.store(chunks)
         try store.makeDurable(ids)
@@ -207,7 +207,7 @@ private final class TinyChunkDisk {
 
 @Suite struct ChunkFullDiskTests {
     @Test(.enabled(if: TinyChunkDisk.isPossible, "needs the right to mount"))
-    func aFullDiskKeepsNothingHalf() throws {
+    func fullDiskLeavesNoPartialChunk() throws {
         let disk = try #require(TinyChunkDisk())
         let store = try disk.folder.open()
         let chunks = ChunkSamples.chunks(0..<5, length: 300_000), ids = chunks.map(\.id)

@@ -89,7 +89,7 @@ enum ChunkStoreKind: String, CaseIterable, Sendable {
     }
 
     @Test(arguments: ChunkStoreKind.allCases, [true, false])
-    func collectionSparesWhatWasTouched(_ kind: ChunkStoreKind, _ isDurable: Bool) throws {
+    func collectionSparesTouchedChunks(_ kind: ChunkStoreKind, _ isDurable: Bool) throws {
         let store = try open(kind)
         let chunks = ChunkSamples.chunks(0..<3), ids = chunks.map(\.id)
         try store.store(chunks)

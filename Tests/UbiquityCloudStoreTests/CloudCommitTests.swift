@@ -11,7 +11,7 @@ import UbiquityWire
 
     init() throws { bench = try CloudBench() }
 
-    @Test func aFileIsThereAfterTheCloudWasClosed() async throws {
+    @Test func fileSurvivesAReopen() async throws {
         var service = try await bench.container()
         try await service.upload([large])
         let answer = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small]))
@@ -28,7 +28,7 @@ import UbiquityWire
     }
 
     /// Nobody would find the commits of such a cloud: another cloud may use the folder's place by then.
-    @Test func aCloudWhoseFolderIsAwayTakesNothing() async throws {
+    @Test func cloudWithoutItsFolderRefusesCommits() async throws {
         let service = try await bench.container(), path = bench.folder.path
         let request = bench.request([try bench.file(1, "a", [small])], [small])
         try FileSystem.rename(path, to: path + ".away")
@@ -48,7 +48,7 @@ import UbiquityWire
         #expect(try await service.commit(request).revision == Revision(1))
     }
 
-    @Test func aRepeatHasNoSecondEffect() async throws {
+    @Test func repeatedCommitHasNoSecondEffect() async throws {
         let service = try await bench.container()
         let request = bench.request([try bench.file(1, "a", [small])], [small])
         let first = try await service.commit(request)
@@ -78,7 +78,7 @@ import UbiquityWire
         #expect(try await service.commit(request).revision == Revision(1))
     }
 
-    @Test func aCommitThatIsRefusedLeavesNoTrace() async throws {
+    @Test func refusedCommitLeavesNoTrace() async throws {
         let service = try await bench.container()
         try await service.upload([small])
         let bad = [try bench.file(1, "a", [small]), try Make.folder(1, "b")]
@@ -109,7 +109,7 @@ import UbiquityWire
     }
 
     /// For existing accounts and for new ones; without the option it stays.
-    @Test func theQuotaIsSetWithTheCloudsStart() async throws {
+    @Test func quotaIsSetAtTheStart() async throws {
         func quotas() async throws -> [Int64] {
             [try await bench.container().usage().quotaBytes, try await bench.container(account: "eve").usage().quotaBytes]
         }
@@ -139,13 +139,13 @@ import UbiquityWire
     }
 
     /// It belongs to every program that reaches the cloud's socket.
-    @Test func nobodyElseHasTheLocalAccount() async throws {
+    @Test func localAccountIsReserved() async throws {
         let error = await #expect(throws: UbiquityError.self) { try await bench.cloud.createAccount(Cloud.localAccount) }
         #expect(error?.code == .invalidName)
     }
 
     /// The top folder has no row until something of it is changed.
-    @Test func aCommitAboutTheTopFolderIsAnswered() async throws {
+    @Test func topFolderCommitIsAnswered() async throws {
         let service = try await bench.container()
         let change = ItemChange(
             id: .root, kind: .directory, baseRevision: .zero, changedAt: .at(1), action: .put(ChangedFields()))
@@ -171,7 +171,7 @@ import UbiquityWire
     }
 
     /// A device that has read the deleted account's feed has read nothing of this one.
-    @Test func anAccountThatIsMadeAnewIsAnother() async throws {
+    @Test func recreatedAccountIsAnotherOne() async throws {
         var incarnations = Set<UInt64>()
         for _ in 0..<2 {
             _ = try await bench.cloud.createAccount("eve")
@@ -183,7 +183,7 @@ import UbiquityWire
         #expect(incarnations.count == 2)
     }
 
-    @Test func newsTellsOfCommits() async throws {
+    @Test func newsAnnounceCommits() async throws {
         let service = try await bench.container()
         var news = try await service.news().makeAsyncIterator()
         #expect(try await news.next() == .zero)
@@ -198,7 +198,7 @@ import UbiquityWire
         #expect(try await news.next() == nil)
     }
 
-    @Test func manyAtOnceAreAllTaken() async throws {
+    @Test func concurrentCommitsAreAllAccepted() async throws {
         let service = try await bench.container()
         let requests = try (UInt64(1)...40).map { number in
             let chunk = ChunkSamples.chunk(number + 100, length: 200)

@@ -67,7 +67,7 @@ import UbiquityWire
         #expect(trash.items.count + rest.items.count == 80 && !rest.hasMore)
     }
 
-    @Test func anItemStandsAtItsLatestRevision() async throws {
+    @Test func feedListsAnItemAtItsLatestRevision() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request(folders(1...2)))
         _ = try await service.commit(bench.request([Make.move(1, .directory, base: 1, to: "moved")]))
@@ -77,7 +77,7 @@ import UbiquityWire
         #expect(rest.items.map(\.name.description) == ["moved"] && rest.revision == Revision(2))
     }
 
-    @Test func theSnapshotHasNoDeletedItemsTheFeedHas() async throws {
+    @Test func snapshotOmitsDeletedItemsOfTheFeed() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request(folders(1...2)))
         _ = try await service.commit(bench.request([Make.delete(1, .directory, base: 1)]))
@@ -88,7 +88,7 @@ import UbiquityWire
     }
 
     /// A device has read further: an older copy was restored, and devices may not continue from its newer state.
-    @Test func aContainerThatIsBehindADeviceIsAnotherOne() async throws {
+    @Test func containerBehindADeviceGetsANewIncarnation() async throws {
         var service = try await bench.container()
         _ = try await service.commit(bench.request(folders(1...2)))
         var known: Set = [try await service.open().incarnation]
@@ -119,7 +119,7 @@ import UbiquityWire
         #expect(try await service.changes(after: .zero, limit: 10).items.count == 2)
     }
 
-    @Test func forgottenDeletionsAreToldSo() async throws {
+    @Test func feedReportsForgottenDeletions() async throws {
         let service = try await bench.container()
         _ = try await service.commit(
             bench.request(folders(1...1) + [try Make.folder(2, "in", in: .number(1)), try Make.folder(3, "keep")]))
@@ -139,7 +139,7 @@ import UbiquityWire
         #expect(try await service.commit(late).results.map(\.outcome) == [.unknownItem])
     }
 
-    @Test func announcedContentIsNotThereYet() async throws {
+    @Test func announcedContentIsNotAvailable() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request([Make.file(1, "a", version: 1, nil)]))
         let item = try #require(try await service.changes(after: .zero, limit: 1).items.first)
@@ -148,7 +148,7 @@ import UbiquityWire
         #expect(await failure { _ = try await service.manifest(of: .number(2)) } == .notFound)
     }
 
-    @Test func aLongManifestIsAskedForByItsVersion() async throws {
+    @Test func longManifestIsFetchedByVersion() async throws {
         let service = try await bench.container()
         let chunks = ChunkSamples.chunks(10..<15, length: 100)
         _ = try await service.commit(bench.request([bench.file(1, "a", chunks)], chunks))
@@ -157,14 +157,14 @@ import UbiquityWire
         #expect(try await service.manifest(of: .number(1)).map(\.id) == chunks.map(\.id))
     }
 
-    @Test func aContainerMustBeOpenedFirst() async throws {
+    @Test func unopenedContainerIsRefused() async throws {
         let id = try #require(ContainerID("new"))
         let service = try await bench.cloud.service(account: Cloud.localAccount, container: id)
         #expect(await failure { _ = try await service.changes(after: .zero, limit: 1) } == .notFound)
         #expect(await failure { _ = try await service.commit(bench.request(folders(1...1))) } == .notFound)
     }
 
-    @Test func everyFieldComesBackFromTheDatabase() async throws {
+    @Test func everyFieldSurvivesTheDatabase() async throws {
         let service = try await bench.container()
         let attributes = [
             Xattr(name: Array("user.b".utf8), value: [0, 255]), Xattr(name: Array("user.a".utf8), value: []),
@@ -183,7 +183,7 @@ import UbiquityWire
     }
 
     /// An empty file has no chunk. A list of up to four chunks is included, a longer one is fetched.
-    @Test(arguments: [0, 1, 4, 5, 6]) func manifestsComeAlongIfTheyAreShort(count: Int) async throws {
+    @Test(arguments: [0, 1, 4, 5, 6]) func shortManifestsAreIncluded(count: Int) async throws {
         let chunks = ChunkSamples.chunks(1..<UInt64(count) + 1)
         let service = try await bench.container()
         _ = try await service.commit(bench.request([bench.file(1, "a", chunks)], chunks))

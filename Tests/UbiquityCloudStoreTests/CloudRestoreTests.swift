@@ -81,7 +81,7 @@ import UbiquityWire
         #expect(try await service.changes(after: point(service), limit: 10).items.isEmpty)
     }
 
-    @Test func commitFromAnotherHistoryIsNotTaken() async throws {
+    @Test func commitFromAnotherHistoryIsRefused() async throws {
         let (service, ahead) = try await overtaken()
         var request = bench.request([try Make.folder(9, "late")])
         request.known = ahead
@@ -94,7 +94,7 @@ import UbiquityWire
         #expect(try await service.commit(request).revision == Revision(6))
     }
 
-    @Test func revisionsWithoutMarksAreTaken() async throws {
+    @Test func revisionsWithoutMarksAreAccepted() async throws {
         let (service, _) = try await overtaken()
         #expect(try await service.changes(after: Revision(3), limit: 10).items.count == 2)
         let incarnation = try await service.open().incarnation

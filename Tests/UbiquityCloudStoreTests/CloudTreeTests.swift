@@ -99,14 +99,14 @@ import UbiquityWire
         #expect(try await mended([2])[.number(2)] == nil)
     }
 
-    @Test func folderInItselfComesToTheTop() async throws {
+    @Test func folderInItselfMovesToTheTop() async throws {
         try await plant("UPDATE items SET parent = id WHERE id = \(id(5))")
         let items = try await mended([5])
         #expect(items[.number(5)]?.parent == .root)
         #expect(items[.number(8)]?.parent == .number(5))
     }
 
-    @Test func fileInItselfComesToTheTop() async throws {
+    @Test func fileInItselfMovesToTheTop() async throws {
         try await plant("UPDATE items SET parent = id WHERE id = \(id(1))")
         #expect(try await mended([1])[.number(1)]?.parent == .root)
     }
@@ -122,7 +122,7 @@ import UbiquityWire
 
     /// Each kind that a row can be changed into without its other fields.
     @Test(arguments: [(1, 2), (1, 3), (1, 4), (1, 9), (3, 1), (3, 2), (3, 4), (2, 1), (2, 2), (4, 1), (4, 3), (6, 4)] as [(UInt64, Int)])
-    func changedKindIsPutRight(_ item: UInt64, _ kind: Int) async throws {
+    func changedKindIsRepaired(_ item: UInt64, _ kind: Int) async throws {
         try await plant("UPDATE items SET kind = \(kind) WHERE id = \(id(item))")
         let kinds: [UInt64: ItemKind] = [1: .file, 2: .hardLink, 3: .symlink, 4: .directory, 6: .directory]
         #expect(try await mended([item])[.number(item)]?.kind == kinds[item])

@@ -79,7 +79,7 @@ import UbiquityWire
         #expect(await failure { _ = try await bench.fetch([ChunkSamples.chunk(3).id], from: service) } == .notFound)
     }
 
-    @Test func anItemHasNoMoreHistoryThanItMay() async throws {
+    @Test func historyIsLimitedPerItem() async throws {
         let service = try await service()
         let limit = KeepingRules.standard.versionsPerItem
         for number in 4..<UInt64(limit + 20) {
@@ -94,7 +94,7 @@ import UbiquityWire
         #expect(versions.contains { $0.id == .number(UInt64(limit + 18)) })
     }
 
-    @Test func aRestoredVersionNeedsNoUpload() async throws {
+    @Test func restoreNeedsNoUpload() async throws {
         let service = try await service()
         let response = try await service.commit(
             bench.request([Make.versions(1, .restore(.number(1), as: .number(50), base: .number(2)))]))
@@ -108,7 +108,7 @@ import UbiquityWire
 
     // MARK: The trash
 
-    @Test func theTrashIsListedFromTheLastBack() async throws {
+    @Test func trashListsTheLatestFirst() async throws {
         let service = try await bench.container()
         _ = try await service.commit(
             bench.request([
@@ -148,7 +148,7 @@ import UbiquityWire
     }
 
     /// Nobody has resolved the conflict with the other version, which would be lost with it.
-    @Test func anItemInConflictStaysInTheTrash() async throws {
+    @Test func itemInConflictStaysInTheTrash() async throws {
         let service = try await service()
         let revision = try await service.open().revision.number
         _ = try await service.commit(

@@ -238,7 +238,7 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
         #expect(kept == [10, 11, 12].map(VersionID.number))
     }
 
-    @Test func aConflictFollowsItsItem() throws {
+    @Test func conflictFollowsItsItem() throws {
         let bench = EngineBench()
         try Self.prepare(bench)
         let base = bench.revision.number

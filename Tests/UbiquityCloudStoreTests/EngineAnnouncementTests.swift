@@ -93,7 +93,7 @@ import UbiquityCore
     }
 
     /// No device has the announced content any more: the edit that keeps the file is its content.
-    @Test(arguments: [200, 400] as [Int64]) func theEditThatWinsOverTheDeletionIsTheContent(time: Int64) throws {
+    @Test(arguments: [200, 400] as [Int64]) func editWinningOverADeletionIsTheContent(time: Int64) throws {
         try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
         try bench.commit(here, Make.delete(1, base: 0))
         expect(current: 2, history: [1])
@@ -102,14 +102,14 @@ import UbiquityCore
     }
 
     /// The edit came after the deletion.
-    @Test(arguments: [200, 400] as [Int64]) func theEditAfterTheDeletionIsTheContent(time: Int64) throws {
+    @Test(arguments: [200, 400] as [Int64]) func editAfterADeletionIsTheContent(time: Int64) throws {
         try bench.commit(here, Make.delete(1, base: 1))
         try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
         expect(current: 2, history: [1])
         #expect(bench.livePaths == ["a"])
     }
 
-    @Test func theNewestOfTheEditsIsTheContent() throws {
+    @Test func newestEditIsTheContent() throws {
         let third = DeviceID(high: 0, low: 3)
         try bench.commit(there, Make.save(1, base: 1, at: 200, version: 3, on: nil, "y"))
         try bench.commit(third, Make.save(1, base: 1, at: 250, version: 2, on: nil, "z"))
@@ -126,7 +126,7 @@ import UbiquityCore
         #expect(bench.livePaths.isEmpty)
     }
 
-    @Test func anothersDeletionGivesNothingUp() throws {
+    @Test func otherDevicesDeletionKeepsTheAnnouncement() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 200, version: 2, on: nil, "y"))
         try bench.commit(DeviceID(high: 0, low: 3), Make.delete(1, base: 1))
         expect(current: 1, conflicts: [2])

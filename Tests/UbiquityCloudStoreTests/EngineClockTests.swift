@@ -24,7 +24,7 @@ import UbiquityCore
     }
 
     @Test(arguments: [-Self.year, -3600, 0, 3600, Self.year])
-    func theLaterEditWinsWhateverTheClock(off: Int64) throws {
+    func laterEditWinsDespiteAWrongClock(off: Int64) throws {
         bench.now = .at(2 * Self.year + 5000)
         try edit(EngineBench.there, 2, "y", ago: 2000, off: 0)
         try edit(EngineBench.here, 3, "z", ago: 1000, off: off)
@@ -33,7 +33,7 @@ import UbiquityCore
     }
 
     @Test(arguments: [-Self.year, -3600, 0, 3600, Self.year])
-    func theEarlierEditLosesWhateverTheClock(off: Int64) throws {
+    func earlierEditLosesDespiteAWrongClock(off: Int64) throws {
         bench.now = .at(2 * Self.year + 5000)
         try edit(EngineBench.there, 2, "y", ago: 1000, off: 0)
         try edit(EngineBench.here, 3, "z", ago: 2000, off: off)
@@ -42,7 +42,7 @@ import UbiquityCore
     }
 
     @Test(arguments: [-Self.year, Self.year])
-    func namesAndModesAreDecidedAlike(off: Int64) throws {
+    func namesAndModesUseCorrectedClocks(off: Int64) throws {
         bench.now = .at(2 * Self.year + 5000)
         let clock = bench.now.seconds + off
         try bench.commit(EngineBench.there, [Make.move(1, base: 1, at: bench.now.seconds - 2000, to: "b")])
@@ -64,7 +64,7 @@ import UbiquityCore
         #expect(bench.item(id)?.version == .number(3) && bench.version(.number(4))?.role == .conflict)
     }
 
-    @Test func aDelayIsNoError() throws {
+    @Test func delayedCommitKeepsItsTime() throws {
         bench.now = .at(2 * Self.year + 5000)
         let sent = bench.now.seconds - 60
         try bench.commit(
@@ -72,7 +72,7 @@ import UbiquityCore
         #expect(bench.version(.number(2))?.modifiedAt == .at(sent - 10))
     }
 
-    @Test func timesAtTheEndOfTimeAreTaken() throws {
+    @Test func extremeTimesAreAccepted() throws {
         for sent in [Int64.min, Int64.max, 0] {
             let plan = try bench.commit(
                 EngineBench.here, [Make.move(1, base: 9, to: "n\(sent)")], sentAt: Timestamp(nanoseconds: sent))

@@ -20,7 +20,7 @@ import UbiquityCore
         #expect(ids(.history) == history.map(VersionID.number), sourceLocation: sourceLocation)
     }
 
-    @Test func aVersionOfTheCurrentOneReplacesIt() throws {
+    @Test func editOfTheCurrentVersionReplacesIt() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
         expect(current: 2, history: [1])
         #expect(bench.item(id)?.modifiedAt == .at(200))
@@ -34,7 +34,7 @@ import UbiquityCore
         #expect(bench.usedBytes == 20)
     }
 
-    @Test func theLaterToArriveWinsIfItIsNewer() throws {
+    @Test func laterArrivalWinsIfNewer() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 3, on: 1, "z"))
         expect(current: 3, conflicts: [2], history: [1])
@@ -42,7 +42,7 @@ import UbiquityCore
     }
 
     /// A device that deletes the losing version has not seen the winner.
-    @Test func aDeletionLosesToAnEditThatWonOverOnesOwn() throws {
+    @Test func deletionLosesToAnEditThatBeatTheOwnOne() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
@@ -53,7 +53,7 @@ import UbiquityCore
     }
 
     /// The same holds for a device that deletes the winner during the answer about the loser.
-    @Test func aDeletionLosesToAnEditThatLostUnseen() throws {
+    @Test func deletionLosesToAnUnseenLosingEdit() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
@@ -73,7 +73,7 @@ import UbiquityCore
         expect(current: 3, conflicts: [2], history: [1])
     }
 
-    @Test func aClockThatIsAheadWinsNothing() throws {
+    @Test func clockAheadWinsNothing() throws {
         bench.now = .at(400)
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 9000, version: 2, on: 1, "y"))
         bench.now = .at(500)
@@ -83,7 +83,7 @@ import UbiquityCore
 
     /// A power loss made a device forget that the cloud has its version, and it has a later one. A file renamed over
     /// that one brings an older time with it.
-    @Test(arguments: [100, 250, 400]) func aDeviceWinsOverItselfByWhatItDidLater(mtime: Int64) throws {
+    @Test(arguments: [100, 250, 400]) func deviceBeatsItsOwnEarlierEdit(mtime: Int64) throws {
         bench.now = .at(1000)
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 301, mtime: mtime, version: 3, on: 1, "z"))
@@ -96,7 +96,7 @@ import UbiquityCore
 
     /// The remaining part of the same change, or an earlier unsynced state.
     @Test(arguments: [(300, 300), (300, 400), (299, 300), (200, 900)])
-    func aDeviceDoesNotWinOverWhatItDidLater(time: Int64, mtime: Int64) throws {
+    func deviceDoesNotBeatItsOwnLaterEdit(time: Int64, mtime: Int64) throws {
         bench.now = .at(1000)
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: time, mtime: mtime, version: 3, on: 1, "z"))
@@ -132,7 +132,7 @@ import UbiquityCore
         expect(current: 3, conflicts: [2], history: [1])
     }
 
-    @Test func anAnnouncedVersionIsCompletedByItsChunks() throws {
+    @Test func announcedVersionIsCompletedByItsChunks() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, nil))
         expect(current: 2, history: [1])
         #expect(bench.version(.number(2))?.isAvailable == false)
@@ -143,7 +143,7 @@ import UbiquityCore
         #expect(bench.revision > before)
     }
 
-    @Test func anAnnouncedConflictThatTurnsOutEqualGoesAway() throws {
+    @Test func announcedConflictWithEqualContentEnds() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, nil))
         expect(current: 2, conflicts: [3], history: [1])
@@ -151,14 +151,14 @@ import UbiquityCore
         expect(current: 2, history: [1, 3])
     }
 
-    @Test func aVersionToldTwiceChangesNothing() throws {
+    @Test func repeatedVersionChangesNothing() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
         let plan = try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
         expect(current: 2, history: [1])
         #expect(plan.revision == Revision(2) && plan.items.isEmpty)
     }
 
-    @Test func aVersionNeverChangesItsContent() throws {
+    @Test func versionContentIsImmutable() throws {
         for change in [try Make.save(1, base: 1, version: 1, on: nil, "q"), try Make.file(2, "b", version: 1, "x")] {
             #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.there, change) }
         }
@@ -174,14 +174,14 @@ import UbiquityCore
         expect(current: 5, conflicts: [2, 4], history: [1, 3])
     }
 
-    @Test func aSaveOnAConflictLeavesTheConflict() throws {
+    @Test func saveDuringAConflictKeepsTheConflict() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
         expect(current: 4, conflicts: [3], history: [1, 2])
     }
     /// A copy of the conflict version over the file resolves nothing.
-    @Test(arguments: [400, 250]) func aSaveOfAConflictsContentLeavesTheConflict(time: Int64) throws {
+    @Test(arguments: [400, 250]) func saveOfAConflictsContentKeepsTheConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: time, version: 4, on: 2, "z"))
@@ -195,7 +195,7 @@ import UbiquityCore
 
     /// The copy meets another edit, earlier or later. It then stands for the version that it was copied from, which the
     /// user may resolve next.
-    @Test(arguments: [350, 500]) func aCopyOfAConflictThatMeetsAnEditLeavesTheConflict(time: Int64) throws {
+    @Test(arguments: [350, 500]) func conflictCopyMeetingAnEditKeepsTheConflict(time: Int64) throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
@@ -204,7 +204,7 @@ import UbiquityCore
         if time < 400 { expect(current: 4, conflicts: [5], history: [1, 2, 3]) }
     }
 
-    @Test func aRestoredVersionLeavesAnEqualConflict() throws {
+    @Test func restoredVersionKeepsAnEqualConflict() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "z"))
         try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 310, version: 3, on: 2, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 4, on: 1, "z"))

@@ -36,7 +36,7 @@ import UbiquityCore
         #expect(bench.item(id)?.mode == 0o600)
     }
 
-    @Test func changeThatKnewTheLastOneWinsWhateverTheClock() throws {
+    @Test func changeBasedOnTheLastOneWinsDespiteAWrongClock() throws {
         try bench.commit(EngineBench.here, mode(0o600, base: 1, at: 300))
         try bench.commit(EngineBench.there, mode(0o640, base: 2, at: 50))
         #expect(bench.item(id)?.mode == 0o640)
@@ -107,7 +107,7 @@ import UbiquityCore
         #expect(names == ["user.b"])
     }
 
-    @Test func attributesBeyondTheRoomStayOut() throws {
+    @Test func attributesBeyondTheLimitAreDropped() throws {
         let half = [UInt8](repeating: 1, count: Limits.maximumXattrBytes / 2)
         for (device, name) in [(EngineBench.here, "a"), (EngineBench.there, "b")] {
             let attribute = Xattr(name: Array(name.utf8), value: half)
@@ -116,7 +116,7 @@ import UbiquityCore
         #expect(bench.item(id)?.xattrs.map(\.name) == [Array("a".utf8)])
     }
 
-    @Test func theTopFolderHasAModeOfItsOwn() throws {
+    @Test func topFolderHasItsOwnMode() throws {
         let change = ItemChange(
             id: .root, kind: .directory, baseRevision: .zero, changedAt: .at(1),
             action: .put(ChangedFields(mode: 0o700)))
@@ -125,7 +125,7 @@ import UbiquityCore
         #expect(bench.livePaths.contains("a"))
     }
 
-    @Test func unknownItemsAreToldSo() throws {
+    @Test func unknownItemsAreReported() throws {
         let plan = try bench.commit(
             EngineBench.here, Make.put(9, base: 5, ChangedFields(mode: 0)), Make.delete(8, base: 3),
             Make.move(1, base: 1, to: "x", in: .number(77)), Make.file(7, "x", in: .number(78), version: 7),

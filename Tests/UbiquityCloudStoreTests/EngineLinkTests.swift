@@ -5,7 +5,7 @@ import UbiquityWire
 
 /// Hard links at the cloud.
 struct EngineLinkTests {
-    @Test func aDeletionThatDidNotKnowANameDoesNotHold() throws {
+    @Test func deletionWithoutKnowledgeOfANameIsRefused() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.file(1, "a", version: 1))
         try bench.commit(EngineBench.there, Make.hardLink(2, "b", to: 1))
@@ -17,7 +17,7 @@ struct EngineLinkTests {
         #expect(try #require(bench.items[.number(2)]).isLive == false)
     }
 
-    @Test func aNewNameBringsAFileBack() throws {
+    @Test func newNameRestoresAFile() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.file(1, "a", version: 1))
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
@@ -26,7 +26,7 @@ struct EngineLinkTests {
         #expect(try #require(bench.items[.number(2)]).isLive)
     }
 
-    @Test func theEntryTakesThePlaceOfAnotherName() throws {
+    @Test func deletedEntryMovesToAnotherName() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.file(1, "a", version: 1), Make.hardLink(2, "b", to: 1))
         try bench.commit(
@@ -81,7 +81,7 @@ struct EngineLinkTests {
         #expect(bench.items[.number(2)]?.linkTarget == ItemID.number(5).bytes)
     }
 
-    @Test func retargetOfALinkToADeletedFileBringsTheFileBack() throws {
+    @Test func retargetOfALinkToADeletedFileRestoresIt() throws {
         let bench = EngineBench()
         try bench.commit(
             EngineBench.here, Make.file(1, "a", version: 1), Make.file(5, "e", version: 5, "y"),
@@ -92,13 +92,13 @@ struct EngineLinkTests {
         #expect(bench.items[.number(5)]?.isLive == true)
     }
 
-    @Test func aFolderHasOneName() throws {
+    @Test func hardLinkToAFolderIsRefused() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.folder(1, "d"))
         #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1)) }
     }
 
-    @Test func namesFollowAFileThatBecomesOneWithAnother() throws {
+    @Test func namesFollowAMergedFile() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.file(1, "a", version: 1, "x"))
         let plan = try bench.commit(
@@ -107,7 +107,7 @@ struct EngineLinkTests {
         #expect(try #require(bench.items[.number(3)]).linkTarget == ItemID.number(1).bytes)
     }
 
-    @Test func twoDevicesGiveAFileTheSameName() throws {
+    @Test func sameLinkByTwoDevicesIsOne() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.file(1, "a", version: 1), Make.file(9, "z", version: 9))
         try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1))

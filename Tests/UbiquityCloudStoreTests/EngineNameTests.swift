@@ -12,7 +12,7 @@ import UbiquityWire
 
     init() throws { try bench.commit(here, Make.folder(100, "Documents")) }
 
-    @Test func underDocumentsTheSecondGetsANumber() throws {
+    @Test func secondFileUnderDocumentsGetsANumber() throws {
         try bench.commit(here, Make.file(1, "report.txt", in: documents, version: 1, "x"))
         try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "z"))
         let plan = try bench.commit(there, Make.file(3, "report.txt", in: documents, version: 3, "y"))
@@ -24,7 +24,7 @@ import UbiquityWire
     }
 
     /// The order of three devices must not decide whether two equal documents merge.
-    @Test func underDocumentsEqualOnesAreOneAlsoWithANumber() throws {
+    @Test func equalFilesUnderDocumentsMergeDespiteANumber() throws {
         try bench.commit(here, Make.file(1, "report.txt", in: documents, version: 1, "z"))
         try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "x"))
         try bench.commit(here, Make.file(3, "report.txt", in: documents, version: 3, "y"))
@@ -40,13 +40,13 @@ import UbiquityWire
         #expect(both.outcomes == [.applied(.number(5)), .applied(.number(6))])
     }
 
-    @Test func underDocumentsMeansAtAnyDepth() throws {
+    @Test func numberingAppliesAtAnyDepthOfDocuments() throws {
         try bench.commit(here, Make.folder(1, "d", in: documents), Make.file(2, "f", in: .number(1), version: 1))
         try bench.commit(there, Make.file(3, "f", in: .number(1), version: 2, "y"))
         #expect(bench.path(.number(3)) == "Documents/d/f 2")
     }
 
-    @Test func documentsInsideAnotherFolderIsNotMeant() throws {
+    @Test func nestedDocumentsFolderIsOrdinary() throws {
         try bench.commit(
             here, Make.folder(1, "app"), Make.folder(2, "Documents", in: .number(1)),
             Make.file(3, "f", in: .number(2), version: 1))
@@ -54,7 +54,7 @@ import UbiquityWire
         #expect(plan.outcomes == [.merged(into: .number(3))])
     }
 
-    @Test func elsewhereTwoFilesAreTwoVersionsOfOne() throws {
+    @Test func filesElsewhereMergeAsTwoVersions() throws {
         try bench.commit(here, Make.file(1, "a", version: 1, "x", at: 200))
         let plan = try bench.commit(there, Make.file(2, "a", version: 2, "y", at: 300))
         #expect(plan.outcomes == [.merged(into: .number(1))])
@@ -64,7 +64,7 @@ import UbiquityWire
         #expect(bench.version(.number(1))?.role == .conflict)
     }
 
-    @Test func elsewhereEqualFilesAreOne() throws {
+    @Test func equalFilesElsewhereMerge() throws {
         try bench.commit(here, Make.file(1, "a", version: 1, "x", at: 200))
         let plan = try bench.commit(there, Make.file(2, "a", version: 2, "x", at: 300))
         #expect(plan.outcomes == [.merged(into: .number(1))])
@@ -73,7 +73,7 @@ import UbiquityWire
     }
 
     /// Seed 4301520 of the simulator: an item that another item of the commit was merged into still has its name.
-    @Test func theNameOfAMergedItemIsTaken() throws {
+    @Test func mergedItemsNameStaysTaken() throws {
         try bench.commit(here, Make.folder(1, "b"), Make.file(2, "b 2", version: 1, "x"))
         let plan = try bench.commit(
             there, Make.file(3, "b 2", version: 2, "y"), Make.file(4, "b", version: 3, "z"))
@@ -82,7 +82,7 @@ import UbiquityWire
         #expect(bench.path(.number(4)) == "b 3")
     }
 
-    @Test func twoFoldersAreOneWithTheChildrenOfBoth() throws {
+    @Test func foldersMergeWithAllChildren() throws {
         try bench.commit(here, Make.folder(1, "d", in: documents), Make.file(2, "f", in: .number(1), version: 1))
         let plan = try bench.commit(
             there, Make.file(4, "g", in: .number(3), version: 2), Make.file(5, "f", in: .number(3), version: 3, "y"),
@@ -109,7 +109,7 @@ import UbiquityWire
         #expect(plan.newManifests.isEmpty)
     }
 
-    @Test func equalSymlinksAreOneOthersGetANumber() throws {
+    @Test func equalSymlinksMergeOthersGetANumber() throws {
         try bench.commit(here, Make.link(1, "l", to: "x"))
         let same = try bench.commit(there, Make.link(2, "l", to: "x"))
         #expect(same.outcomes == [.merged(into: .number(1))])
@@ -123,7 +123,7 @@ import UbiquityWire
         #expect(bench.path(.number(2)) == "a 2.b")
     }
 
-    @Test func aRenameOntoATakenNameGetsANumber() throws {
+    @Test func renameOntoATakenNameGetsANumber() throws {
         try bench.commit(here, Make.file(1, "a", version: 1), Make.file(2, "b", version: 2))
         try bench.commit(there, Make.move(2, base: 2, to: "a"))
         #expect(bench.path(.number(2)) == "a 2" && bench.path(.number(1)) == "a")
@@ -136,7 +136,7 @@ import UbiquityWire
         #expect(bench.path(.number(1)) == "a 2" && bench.path(.number(2)) == "a")
     }
 
-    @Test func aRefusedDeletionKeepsTheName() throws {
+    @Test func refusedDeletionKeepsTheName() throws {
         try bench.commit(here, Make.file(1, "a", in: documents, version: 1))
         try bench.commit(there, Make.save(1, base: 2, version: 2, on: 1, "y"))
         try bench.commit(here, Make.delete(1, base: 2), Make.file(2, "a", in: documents, version: 3, "z"))
@@ -151,7 +151,7 @@ import UbiquityWire
         #expect(Set(plan.items.map(\.name)).count == Int(count))
     }
 
-    @Test func aNumberedNameIsNotTooLong() throws {
+    @Test func numberedNameIsShortened() throws {
         let name = String(repeating: "ü", count: 125) + ".text"
         try bench.commit(here, Make.file(1, name, in: documents, version: 1))
         try bench.commit(here, Make.file(2, name, in: documents, version: 2, "y"))

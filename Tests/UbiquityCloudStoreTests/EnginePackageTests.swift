@@ -34,7 +34,7 @@ import UbiquityWire
     }
 
     @Test(arguments: [(300, true), (200, false), (100, false)])
-    func theSecondIsRefusedAndToldWhichIsNewer(time: Int64, isNewer: Bool) throws {
+    func secondPackageCommitIsRefusedWithTheNewerState(time: Int64, isNewer: Bool) throws {
         try prepare()
         try bench.commit(
             EngineBench.there, [Make.save(2, base: 1, at: 210, version: 10, on: 2, "a")], packages: [edit(1, at: 210)])
@@ -53,7 +53,7 @@ import UbiquityWire
         #expect(bench.items[.number(3)]?.version == .number(11))
     }
 
-    @Test func ownCommitsAndChangesOfTheFolderItselfRefuseNobody() throws {
+    @Test func ownCommitsAndFolderChangesRefuseNothing() throws {
         try prepare()
         try bench.commit(EngineBench.there, [Make.move(1, .directory, base: 1, to: "e.rtfd")])
         try bench.commit(EngineBench.here, [Make.save(2, base: 1, version: 10, on: 2, "a")], packages: [edit(1)])
@@ -61,7 +61,7 @@ import UbiquityWire
         #expect(bench.livePaths == ["e.rtfd", "e.rtfd/x", "e.rtfd/y"])
     }
 
-    @Test func aDeletionOfAllRefusesAnEdit() throws {
+    @Test func packageDeletionRefusesAnEdit() throws {
         try prepare()
         try bench.commit(
             EngineBench.there,
@@ -74,7 +74,7 @@ import UbiquityWire
             } != nil)
     }
 
-    @Test func theStateThatLostIsKeptOnceUntilItIsResolved() throws {
+    @Test func losingStateIsKeptOnceUntilResolved() throws {
         try prepare()
         let folder = Make.put(1, kind: .directory, base: 1, ChangedFields())
         let plan = try bench.commit(EngineBench.here, [folder], packages: [edit(1, lost: lost(20, "l"))])
@@ -94,7 +94,7 @@ import UbiquityWire
         #expect(bench.versions[.number(20)]?.role == .resolved)
     }
 
-    @Test func aNewPackageIsNotMergedWithAnother() throws {
+    @Test func newPackageIsNotMergedWithAnother() throws {
         try prepare()
         let second = PackageEdit(id: .number(7), base: .zero, changedAt: .at(300))
         try bench.commit(
@@ -104,7 +104,7 @@ import UbiquityWire
     }
 
     @Test(arguments: [("y", "y", true), ("z", "y", false), ("y", "n", false)])
-    func aNewPackageThatIsEqualToAnotherIsThatOne(letter: Character, name: String, isSame: Bool) throws {
+    func equalNewPackagesMerge(letter: Character, name: String, isSame: Bool) throws {
         try prepare()
         let second = PackageEdit(id: .number(7), base: .zero, changedAt: .at(300))
         let plan = try bench.commit(
@@ -123,7 +123,7 @@ import UbiquityWire
     }
 
     /// An absent member differs from a present one.
-    @Test func aNewPackageWithWhatWasMovedInIsNotMerged() throws {
+    @Test func newPackageWithMovedMembersIsNotMerged() throws {
         try bench.commit(
             EngineBench.here, [Make.folder(1, "d.rtfd"), Make.folder(2, "s", in: Self.package)], packages: [edit(0)])
         try bench.commit(

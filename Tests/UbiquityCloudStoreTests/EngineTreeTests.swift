@@ -8,7 +8,7 @@ import UbiquityCore
     private let here = EngineBench.here
     private let there = EngineBench.there
 
-    @Test func childrenMayStandBeforeTheirParents() throws {
+    @Test func childrenMayPrecedeTheirParents() throws {
         let plan = try bench.commit(
             here, Make.file(3, "f", in: .number(2), version: 1), Make.folder(2, "e", in: .number(1)),
             Make.folder(1, "d"))
@@ -22,7 +22,7 @@ import UbiquityCore
         #expect(bench.path(.number(1)) == "b" && bench.path(.number(2)) == "a")
     }
 
-    @Test func aNameIsFreeWhenItsItemGoesInTheSameCommit() throws {
+    @Test func deletionFreesANameInTheSameCommit() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(here, Make.file(2, "a", version: 2, "y"), Make.delete(1, base: 1))
         #expect(bench.path(.number(2)) == "a" && bench.path(.number(1)) == nil)
@@ -49,7 +49,7 @@ import UbiquityCore
         #expect(plan.outcomes == [.applied(.number(2))] && plan.items.isEmpty)
     }
 
-    @Test func aFolderDoesNotMoveBelowItself() throws {
+    @Test func folderMoveBelowItselfIsRefused() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)))
         try bench.commit(
             here, Make.move(1, .directory, base: 1, to: "a", in: .number(3)),
@@ -57,7 +57,7 @@ import UbiquityCore
         #expect(bench.livePaths == ["a", "a/b", "a/b/c"])
     }
 
-    @Test func undoingAMoveMayUndoAnother() throws {
+    @Test func undoneMoveMayUndoAnother() throws {
         // d holds m2; m1 moves into m2, and the third move takes m2 out of m1 but into itself.
         try bench.commit(
             here, Make.folder(1, "m1"), Make.folder(2, "m2", in: .number(1)), Make.folder(3, "q", in: .number(2)))
@@ -69,14 +69,14 @@ import UbiquityCore
 
     // MARK: Deletions
 
-    @Test func anEditThereWinsOverADeletionHere() throws {
+    @Test func remoteEditWinsOverADeletion() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(there, Make.save(1, base: 1, version: 2, on: 1, "y"))
         let plan = try bench.commit(here, Make.delete(1, base: 1))
         #expect(bench.livePaths == ["a"] && plan.items.isEmpty && plan.outcomes == [.applied(.number(1))])
     }
 
-    @Test func anEditHereBringsBackWhatWasDeletedThere() throws {
+    @Test func editRestoresARemotelyDeletedItem() throws {
         try bench.commit(here, Make.folder(2, "d"), Make.file(1, "a", in: .number(2), version: 1))
         try bench.commit(there, Make.delete(1, base: 1), Make.delete(2, .directory, base: 1))
         #expect(bench.livePaths.isEmpty && bench.usedBytes == 0)
@@ -84,14 +84,14 @@ import UbiquityCore
         #expect(bench.livePaths == ["d", "d/a"] && bench.item(.number(1))?.version == .number(2))
     }
 
-    @Test func ownEditsDoNotSaveFromOwnDeletion() throws {
+    @Test func ownEditDoesNotPreventOwnDeletion() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(here, Make.save(1, base: 1, version: 2, on: 1, "y"))
         try bench.commit(here, Make.delete(1, base: 1))
         #expect(bench.livePaths.isEmpty)
     }
 
-    @Test func aRenameThereDoesNotSaveFromADeletionHere() throws {
+    @Test func remoteRenameDoesNotPreventADeletion() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(there, Make.move(1, base: 1, to: "b"))
         try bench.commit(here, Make.delete(1, base: 1))
@@ -108,7 +108,7 @@ import UbiquityCore
         #expect(bench.livePaths.isEmpty)
     }
 
-    @Test func deletingTwiceDoesNothing() throws {
+    @Test func repeatedDeletionDoesNothing() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(there, Make.delete(1, base: 1))
         let before = bench.revision
@@ -116,7 +116,7 @@ import UbiquityCore
         #expect(bench.revision == before)
     }
 
-    @Test func aWholeTreeGoesInOneCommit() throws {
+    @Test func treeIsDeletedInOneCommit() throws {
         try bench.commit(
             here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)),
             Make.file(3, "c", in: .number(2), version: 1))
@@ -125,28 +125,28 @@ import UbiquityCore
         #expect(bench.livePaths.isEmpty)
     }
 
-    @Test func aFolderStaysForWhatWasMadeInItThere() throws {
+    @Test func folderStaysForARemoteCreation() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.file(2, "old", in: .number(1), version: 1))
         try bench.commit(there, Make.file(3, "new", in: .number(1), version: 2))
         try bench.commit(here, Make.delete(2, base: 1), Make.delete(1, .directory, base: 1))
         #expect(bench.livePaths == ["a", "a/new"])
     }
 
-    @Test func aFolderStaysForWhatWasEditedInItThere() throws {
+    @Test func folderStaysForARemoteEdit() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.file(2, "f", in: .number(1), version: 1))
         try bench.commit(there, Make.save(2, base: 1, version: 2, on: 1, "y"))
         try bench.commit(here, Make.delete(2, base: 1), Make.delete(1, .directory, base: 1))
         #expect(bench.livePaths == ["a", "a/f"])
     }
 
-    @Test func aFolderComesBackForWhatIsMadeInItHere() throws {
+    @Test func creationRestoresItsDeletedFolder() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)))
         try bench.commit(there, Make.delete(1, .directory, base: 1), Make.delete(2, .directory, base: 1))
         try bench.commit(here, Make.file(3, "f", in: .number(2), version: 1))
         #expect(bench.livePaths == ["a", "a/b", "a/b/f"])
     }
 
-    @Test func aFolderGoesWhenItsLastChildMovesOut() throws {
+    @Test func folderIsDeletedAfterItsLastChildMovesOut() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.file(2, "f", in: .number(1), version: 1))
         try bench.commit(here, Make.move(2, base: 1, to: "f"), Make.delete(1, .directory, base: 1))
         #expect(bench.livePaths == ["f"])
@@ -159,7 +159,7 @@ import UbiquityCore
         #expect(bench.livePaths.isEmpty && bench.version(.number(1))?.isAvailable == true)
     }
 
-    @Test func deviceThatKnowsTheDeletionCanUndoIt() throws {
+    @Test func deletionIsUndoneByADeviceThatKnowsIt() throws {
         try bench.commit(here, Make.file(1, "a", version: 1))
         try bench.commit(there, Make.delete(1, base: 1))
         try bench.commit(here, Make.save(1, base: 2, version: 1, on: nil, "x"))

@@ -16,7 +16,7 @@ import UbiquityCore
 
     private func role(_ version: UInt64) -> VersionRecord.Role? { bench.version(.number(version))?.role }
 
-    @Test func theRecordTellsOfConflictsAndHistory() throws {
+    @Test func recordCountsConflictsAndHistory() throws {
         let item = try #require(bench.item(id))
         let remote = item.remoteItem(bench.version(.number(2)), conflicts: bench.conflicts(of: id))
         #expect(remote.hasHistory && remote.conflictCount == 1)
@@ -27,7 +27,7 @@ import UbiquityCore
         #expect(conflict.content.manifest == (try Make.manifest("z")))
     }
 
-    @Test func aVersionKeepsTheNameItWasSavedUnder() throws {
+    @Test func versionKeepsItsNameAtTheSave() throws {
         // Renamed and saved before the device was online again: both in one change.
         try bench.commit(
             EngineBench.here,
@@ -43,7 +43,7 @@ import UbiquityCore
 
     /// A conflict version moved over the file makes an edit, and the move resolves that version next. A concurrent edit
     /// by another device wins, and the choice is in conflict with it.
-    @Test func aChoiceThatLosesIsKept() throws {
+    @Test func losingChoiceIsKept() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 500, version: 5, on: 2, "n"))
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 2, "z"))
         try bench.commit(EngineBench.here, Make.versions(1, .resolve(.number(3))))
@@ -51,7 +51,7 @@ import UbiquityCore
         #expect(bench.item(id)?.conflictCount == 1)
     }
 
-    @Test func aResolvedConflictIsKeptAside() throws {
+    @Test func resolvedConflictBecomesHistory() throws {
         let plan = try bench.commit(EngineBench.there, Make.versions(1, .resolve(.number(3))))
         #expect(plan.items.count == 1 && plan.usageDelta == -10)
         #expect(role(3) == .resolved && role(2) == .current && bench.item(id)?.conflictCount == 0)
@@ -60,7 +60,7 @@ import UbiquityCore
         #expect(again.items.isEmpty && again.revision == plan.revision)
     }
 
-    @Test func aDecisionIsNoEdit() throws {
+    @Test func resolutionIsNoEdit() throws {
         try bench.commit(EngineBench.there, Make.versions(1, .resolve(.number(3))))
         try bench.commit(EngineBench.here, Make.delete(1, base: 3))
         #expect(bench.item(id)?.isLive == false)
@@ -75,7 +75,7 @@ import UbiquityCore
         #expect(role(3) == nil)
     }
 
-    @Test func aRestoredVersionIsANewOneAndResolves() throws {
+    @Test func restoreMakesANewVersionAndResolves() throws {
         try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(3), as: .number(4), base: .number(2))))
         #expect(bench.item(id)?.version == .number(4) && bench.item(id)?.modifiedAt == .at(900))
         #expect(bench.version(.number(4))?.manifest == (try Make.manifest("z")))
@@ -98,7 +98,7 @@ import UbiquityCore
         #expect(role(6) == .conflict && bench.item(id)?.conflictCount == 1)
     }
 
-    @Test func restoringAnEarlierVersionOfADeletedFileBringsItBack() throws {
+    @Test func restoringAVersionOfADeletedFileRestoresTheFile() throws {
         try bench.commit(EngineBench.here, Make.delete(1, base: 3))
         try bench.commit(EngineBench.here, Make.versions(1, .restore(.number(1), as: .number(6), base: .number(2))))
         #expect(bench.path(id) == "a.txt" && bench.item(id)?.version == .number(6))
@@ -132,7 +132,7 @@ import UbiquityCore
 
     // MARK: The trash
 
-    @Test func aDeletedItemComesBackWithItsFolder() throws {
+    @Test func deletedItemIsRestoredWithItsFolder() throws {
         try bench.commit(EngineBench.here, Make.folder(10, "d"))
         try bench.commit(EngineBench.here, Make.file(11, "f", in: .number(10), version: 20, "q"))
         try bench.commit(EngineBench.here, Make.delete(11, base: 9), Make.delete(10, .directory, base: 9))
@@ -142,14 +142,14 @@ import UbiquityCore
         #expect(bench.item(.number(11))?.version == .number(20))
     }
 
-    @Test func aTakenNameIsNumbered() throws {
+    @Test func restoreToATakenNameIsNumbered() throws {
         try bench.commit(EngineBench.here, Make.delete(1, base: 3))
         try bench.commit(EngineBench.here, Make.file(2, "a.txt", version: 8, "q"))
         try bench.commit(EngineBench.here, Make.undelete(1))
         #expect(bench.path(id) == "a 2.txt")
     }
 
-    @Test func itComesBackElsewhere() throws {
+    @Test func itemIsRestoredToAnotherFolder() throws {
         try bench.commit(EngineBench.here, Make.folder(10, "d"))
         try bench.commit(EngineBench.here, Make.delete(1, base: 3))
         try bench.commit(EngineBench.here, Make.undelete(1, to: Make.place("new", in: .number(10))))
@@ -157,7 +157,7 @@ import UbiquityCore
         #expect(try bench.commit(EngineBench.here, Make.undelete(1)).items.isEmpty)
     }
 
-    @Test func aFolderDoesNotComeBackIntoItself() throws {
+    @Test func folderIsNotRestoredIntoItself() throws {
         try bench.commit(EngineBench.here, Make.folder(10, "d"), Make.folder(11, "e", in: .number(10)))
         try bench.commit(EngineBench.here, Make.delete(10, .directory, base: 9), Make.delete(11, .directory, base: 9))
         #expect(throws: UbiquityError.self) {
@@ -165,7 +165,7 @@ import UbiquityCore
         }
     }
 
-    @Test func theNameOfTheVersionsIsTaken() throws {
+    @Test func versionsFolderNameIsReserved() throws {
         #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.here, Make.folder(10, ".versions")) }
         #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.here, Make.move(1, base: 3, to: ".versions")) }
     }

@@ -126,7 +126,7 @@ import UbiquityWire
         #expect(try await stored() < Self.quota / 2)
     }
 
-    @Test func theTrashIsCountedAndExpires() async throws {
+    @Test func trashIsCountedAndExpires() async throws {
         let service = try await bench.container()
         try await fill(Self.length) { number in
             let chunk = chunk(number)

@@ -10,7 +10,7 @@ import UbiquityWire
 
 @Suite struct EmbeddedCloudTests {
     /// A failed start is not retried at once, unless a user requests it.
-    @Test func aFailedStartRestsUntilSomebodyAsks() async throws {
+    @Test func failedStartIsNotRetriedUntilRequested() async throws {
         let folder = Path.join(
             ProcessHost.variable("TMPDIR") ?? "/tmp", "ubiquity-embedded-\(UInt64.random(in: 0...UInt64.max))")
         try FileSystem.makeDirectories(folder)
@@ -36,7 +36,7 @@ import UbiquityWire
 
 extension EmbeddedCloudTests {
     /// Another mount has started the cloud between the failed call and the check whether it runs.
-    @Test func aCallThatJustMissedTheCloudIsMadeAgain() async throws {
+    @Test func callThatMissedTheCloudIsRepeated() async throws {
         let folder = Path.join(
             ProcessHost.variable("TMPDIR") ?? "/tmp", "ubiquity-embedded-\(UInt64.random(in: 0...UInt64.max))")
         try FileSystem.makeDirectories(folder)

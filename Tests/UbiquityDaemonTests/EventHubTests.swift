@@ -21,7 +21,7 @@ import UbiquityControl
         #expect(hub.listen() == nil)
     }
 
-    @Test func aSlowListenerIsToldThatItLostSome() async throws {
+    @Test func slowListenerGetsAnOverflowEvent() async throws {
         let hub = EventHub()
         let (number, signals) = try #require(hub.listen())
         #expect(!hub.takeLoss(of: number))

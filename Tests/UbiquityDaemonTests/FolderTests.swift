@@ -48,7 +48,7 @@ import UbiquityCore
     }
 
     /// The embedded cloud's account never shares its folder, whatever the name of another account.
-    @Test func anAccountNamedLocalIsNotTheEmbeddedClouds() throws {
+    @Test func accountNamedLocalHasItsOwnFolder() throws {
         try withTemporaryFolder { (device: String) throws in
             func folder(_ url: String) throws -> AccountFolder {
                 let signIn = SignIn(url: url, account: "local", token: "t", certificates: nil, cloud: nil)
@@ -64,7 +64,7 @@ import UbiquityCore
     }
 
     /// A folder that the user removed leaves a gap.
-    @Test func aGapHidesNothing() throws {
+    @Test func gapInFolderNumbersHidesNothing() throws {
         try withTemporaryFolder { (device: String) throws in
             func folder(_ url: String) throws -> AccountFolder { try claim(url, nil, device) }
             let folders = try ["http://a", "http://b", "http://c"].map(folder)
@@ -90,7 +90,7 @@ import UbiquityCore
     }
 
     /// State from before the marks belongs to the account of the next mount.
-    @Test func aFolderWithoutAMarkIsTheFirstOnes() throws {
+    @Test func unmarkedFolderBelongsToTheFirstAccount() throws {
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(
                 atPath: device + "/ann/default", withIntermediateDirectories: true)

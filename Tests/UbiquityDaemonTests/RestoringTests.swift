@@ -28,7 +28,7 @@ import UbiquitySystem
     }
 
     /// Only the journal has the saved bytes then, and a mount would upload the old ones.
-    @Test func aMountWaitsForWhatCannotBeRestored() throws {
+    @Test func unrestorableContentStopsTheMount() throws {
         try withTemporaryFolder { (folder: String) throws in
             let before = try keeping(folder)
             let logger = Logger(label: "test")

@@ -19,7 +19,7 @@ import UbiquityCore
         }
     }
 
-    @Test(arguments: [0o720, 0o702]) func aFolderThatOthersMayWriteIsRefused(_ mode: Int) throws {
+    @Test(arguments: [0o720, 0o702]) func folderWritableByOthersIsRefused(_ mode: Int) throws {
         try withTemporaryFolder { (folder: String) throws in
             #expect(chmod(folder, mode_t(mode)) == 0)
             defer { chmod(folder, 0o700) }
@@ -28,7 +28,7 @@ import UbiquityCore
         }
     }
 
-    @Test func aFolderAboveCounts() throws {
+    @Test func folderAboveWritableByOthersIsRefused() throws {
         try withTemporaryFolder { (folder: String) throws in
             #expect(mkdir(folder + "/open", 0o700) == 0 && mkdir(folder + "/open/own", 0o700) == 0)
             #expect(chmod(folder + "/open", 0o777) == 0)
@@ -48,7 +48,7 @@ import UbiquityCore
         }
     }
 
-    @Test func aLinkIsJudgedByItsTarget() throws {
+    @Test func linkIsJudgedByItsTarget() throws {
         try withTemporaryFolder { (folder: String) throws in
             #expect(mkdir(folder + "/open", 0o700) == 0 && chmod(folder + "/open", 0o777) == 0)
             #expect(symlink(folder + "/open", folder + "/link") == 0)
@@ -56,7 +56,7 @@ import UbiquityCore
         }
     }
 
-    @Test func aConfigurationThatOthersMayWriteIsNotRead() throws {
+    @Test func configurationWritableByOthersIsNotRead() throws {
         try withTemporaryFolder { (folder: String) throws in
             let path = folder + "/config"
             let file = open(path, O_CREAT | O_WRONLY, 0o600)

@@ -24,7 +24,7 @@ import UbiquitySystem
 
     // MARK: Owners of folders
 
-    @Test func anEmptyFolderOfOnesOwnIsAccepted() throws {
+    @Test func emptyOwnFolderIsAccepted() throws {
         try withFolder { (folder: String) throws in
             #expect(mkdir(folder + "/mnt", 0o700) == 0 && mkdir(folder + "/full", 0o700) == 0)
             #expect(mkdir(folder + "/full/inner", 0o700) == 0 && symlink(folder + "/mnt", folder + "/link") == 0)
@@ -36,7 +36,7 @@ import UbiquitySystem
     }
 
     @Test(.enabled(if: isRoot, "only root's mounts are seen by all"), arguments: [0o777, 0o775, 0o707])
-    func rootRefusesAMountPointBelowAFolderThatOthersMayWrite(mode: Int) throws {
+    func rootRefusesAMountPointBelowAWritableFolder(mode: Int) throws {
         try withFolder { (folder: String) throws in
             #expect(mkdir(folder + "/open", 0o700) == 0 && mkdir(folder + "/open/mnt", 0o700) == 0)
             #expect(chmod(folder + "/open", mode_t(mode)) == 0)
@@ -47,7 +47,7 @@ import UbiquitySystem
     }
 
     @Test(.enabled(if: isRoot, "only root can give a folder away"))
-    func rootRefusesAMountPointThatAnotherUserOwns() throws {
+    func rootRefusesAnotherUsersMountPoint() throws {
         try withFolder { (folder: String) throws in
             #expect(mkdir(folder + "/home", 0o700) == 0 && mkdir(folder + "/home/mnt", 0o700) == 0)
             #expect(chown(folder + "/home/mnt", 65_534, 65_534) == 0)
@@ -93,7 +93,7 @@ import UbiquitySystem
 
     /// The victim has a file; a mount over it would hide that. Another name of it may be a symlink.
     @Test(.enabled(if: canMount, "mounting for all users takes root"), arguments: [false, true])
-    func anExchangedFolderIsNeverCovered(isSymlink: Bool) throws {
+    func exchangedFolderIsNeverCovered(isSymlink: Bool) throws {
         try withFolder { (folder: String) throws in
             let place = folder + "/mnt", victim = folder + "/victim", other = isSymlink ? folder + "/link" : victim
             #expect(mkdir(place, 0o700) == 0 && mkdir(victim, 0o700) == 0 && mkdir(victim + "/file", 0o700) == 0)

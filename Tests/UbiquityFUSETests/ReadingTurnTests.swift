@@ -106,7 +106,7 @@ import UbiquitySystem
 
     /// After a pause, in which all threads sleep, as well as at once.
     @Test(arguments: [ReadingTurnTests.lookup, ReadingTurnTests.read], [false, true])
-    func aRequestThatIsStuckHoldsUpNoOther(kind: UInt32, rested: Bool) async throws {
+    func stuckRequestBlocksNoOther(kind: UInt32, rested: Bool) async throws {
         let loop = try Loop(threads: 3, cores: 2)
         if rested { try await loop.eventually { _ in loop.turn.isAtRest } }
         loop.send(0, kind)

@@ -21,7 +21,7 @@ import UbiquitySystem
         payload.copyMemory(from: rest, byteCount: rest.count)
     }
 
-    @Test func partsOfARequestComeTogether() throws {
+    @Test func requestPartsAreJoined() throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
         let operation = [UInt8](1...16), rest = [UInt8]("name".utf8) + [0]
         fill(entry, length: 40 + 16 + 5, request: 77, operation: operation, rest: rest)
@@ -32,7 +32,7 @@ import UbiquitySystem
 
     /// Contradictory lengths are refused, and nothing is read beyond the data.
     @Test(arguments: [(40 + 200, 5), (44, 5), (0, 0), (UInt32.max, 5), (60, UInt32.max)] as [(UInt32, UInt32)])
-    func lengthsThatCannotBeAreRefused(length: UInt32, rest: UInt32) throws {
+    func impossibleLengthsAreRefused(length: UInt32, rest: UInt32) throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
         fill(entry, length: length, request: 1, operation: [], rest: [])
         let header = try #require(entry.vector.assumingMemoryBound(to: iovec.self)[0].iov_base)
@@ -40,7 +40,7 @@ import UbiquitySystem
         #expect(entry.message() == nil)
     }
 
-    @Test func anAnswerFindsItsRequest() throws {
+    @Test func answerIsSentToItsRequest() throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
         let underWay = RequestsUnderWay()
         fill(entry, length: 40, request: 9, operation: [], rest: [])
@@ -63,7 +63,7 @@ import UbiquitySystem
     }
 
     /// An interrupt that comes before its request is not lost: libfuse returns it.
-    @Test func anInterruptFindsItsRequest() throws {
+    @Test func interruptReachesItsRequest() throws {
         let entry = try #require(RingEntry(queue: 0, number: 0))
         let underWay = RequestsUnderWay(), place = RequestsUnderWay.Place(entry: entry, server: Server())
         func giveBack(_ request: UInt64, _ error: Int32 = EAGAIN) -> UInt64? {
@@ -87,7 +87,7 @@ import UbiquitySystem
     }
 
     /// The switch is the whole machine's.
-    @Test func switchStaysOffUnlessItIsToBeTurnedOn() throws {
+    @Test func switchStaysOffUnlessRequested() throws {
         let path = "/tmp/ubiquity-ring-\(getpid())"
         try SmallFile.publish(Array("N\n".utf8), at: path)
         defer { unlink(path) }

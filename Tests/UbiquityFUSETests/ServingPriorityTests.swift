@@ -12,7 +12,7 @@ import Testing
         return nil
     }
 
-    @Test func givesWayWhileNobodyWaits() {
+    @Test func yieldsWhileNobodyWaits() {
         var priority = ServingPriority()
         for number in 1...10_000 {
             let changes = priority.look(number, isStarved: false)
@@ -22,7 +22,7 @@ import Testing
     }
 
     /// If programs wait again soon after a yield, the pause grows each time; after a long good time it is short again.
-    @Test func givesWayAgainAfterEachTimeLonger() {
+    @Test func yieldsAgainAfterIncreasingPauses() {
         var priority = ServingPriority()
         var number = 1, expected = ServingPriority.shortestCalm
         for _ in 0..<12 {
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// During a pause no program waits because of a yield, so the observations mean nothing.
-    @Test func doesNotCountWhatComesMeanwhile() {
+    @Test func requestsDuringAPauseAreNotCounted() {
         var priority = ServingPriority()
         let begins = priority.look(1, isStarved: true)
         #expect(begins)

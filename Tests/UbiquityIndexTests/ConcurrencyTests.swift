@@ -10,7 +10,7 @@ import UbiquitySystem
 
     /// A thread reads back its own changes, whatever others do to the same rows. In the end the cache equals the
     /// database.
-    @Test func theCacheIsNeverOlderThanTheLastCommit() throws {
+    @Test func cacheIsNeverOlderThanTheLastCommit() throws {
         let inodes = try (0..<8).map { try fixture.file("f\($0)").ino }
         let index = fixture.index
         try onThreads(4) { thread in
@@ -34,7 +34,7 @@ import UbiquitySystem
     }
 
     /// A reader never sees a growing value shrink, cached or not.
-    @Test func aReaderNeverGoesBackInTime() throws {
+    @Test func readerNeverSeesAnOlderState() throws {
         let ino = try fixture.file("a").ino
         let index = fixture.index
         try onThreads(4) { thread in

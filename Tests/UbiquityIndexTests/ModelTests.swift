@@ -73,7 +73,7 @@ private final class Model {
 
 @Suite(.timeLimit(.minutes(2))) struct ModelTests {
     @Test(arguments: 1...8 as ClosedRange<UInt64>)
-    func theIndexAgreesWithTheModel(_ seed: UInt64) throws {
+    func indexAgreesWithTheModel(_ seed: UInt64) throws {
         let fixture = try Fixture(seed: seed, inMemory: seed > 2)
         let random = SeededRandom(seed &* 7919)
         let model = Model()

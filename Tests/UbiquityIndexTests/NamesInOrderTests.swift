@@ -15,7 +15,7 @@ import UbiquitySystem
         try ItemName(String(number + 10_000))
     }
 
-    @Test func theSpanGrowsWhileTheGuessIsRight() throws {
+    @Test func readAheadGrowsWhileGuessesAreRight() throws {
         var order = NamesInOrder()
         #expect(try order.guess(Self.entry(0)) == nil)
         order.note(try Self.entry(0))
@@ -102,7 +102,7 @@ import UbiquitySystem
     }
 
     /// While others change the items and their names, no walk sees an older state than before.
-    @Test func aWalkNeverGoesBackInTime() throws {
+    @Test func walkNeverSeesAnOlderState() throws {
         let fixture = try Fixture()
         let index = fixture.index
         let folder = try fixture.directory("d")

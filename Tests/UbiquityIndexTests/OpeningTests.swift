@@ -191,7 +191,7 @@ import UbiquityTestSupport
 
     /// Closing any descriptor of a file releases all of a process's locks on it: another check of the file must not
     /// drop SQLite's locks.
-    @Test func theDatabaseStaysLocked() throws {
+    @Test func databaseStaysLocked() throws {
         let fixture = try Fixture()
         try fixture.file("f")
         let inode = try FileSystem.status(fixture.folder("index.db")).inode

@@ -302,7 +302,7 @@ import UbiquityTestSupport
     }
 
     /// A reader that remembers its position must not miss rows that become dirty after the last upload.
-    @Test func theOrderOnlyGrows() throws {
+    @Test func dirtyOrderOnlyGrows() throws {
         let first = try fixture.file("a").dirtyOrder
         try fixture.confirm("a")
         let second = try fixture.file("b").dirtyOrder

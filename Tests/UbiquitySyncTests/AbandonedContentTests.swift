@@ -50,7 +50,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aContentThatCannotBeMadeLeavesNoFile() async throws {
+    @Test func failedContentCreationLeavesNoFile() async throws {
         try await run { world in
             try await world.settle()
             let store = try world.b.engine.store

@@ -25,7 +25,7 @@ import UbiquityWire
     }
 
     /// 30 % of all requests fail at once, and 10 % of the chunks arrive damaged.
-    @Test func threeHundredFirstReadsOverABadLineArrive() async throws {
+    @Test func firstReadsOverABadLineSucceed() async throws {
         try await run { world in
             let sizes = [1, 1000, 20_000]
             for number in 0..<300 {
@@ -79,7 +79,7 @@ import UbiquityWire
         }
     }
 
-    @Test func nonsenseInsteadOfAContentIsNoInvalidArgument() async throws {
+    @Test func malformedContentIsNoInvalidArgument() async throws {
         try await run { world in
             let bytes = world.random.bytes(100_000)
             try await world.a.create("f", bytes)

@@ -13,7 +13,7 @@ import UbiquityTestSupport
 
     /// Its small members exceed one commit and are sent before it, for which the cloud has no space.
     @Test(arguments: [UbiquityError.Code.noSpace, .tooLarge])
-    func aPackageThatTheCloudRefusesHoldsNothingElseUp(code: UbiquityError.Code) async throws {
+    func refusedPackageDelaysNoOther(code: UbiquityError.Code) async throws {
         try await run { world in
             for _ in 0..<40 { world.a.link.script(.upload, .fail(UbiquityError(code, "no room"))) }
             try world.a.makeFolder("d.rtfd")
@@ -43,7 +43,7 @@ import UbiquityTestSupport
     }
 
     /// Of a content that the cloud would refuse as a whole, nothing is sent.
-    @Test func aFileThatGrowsBeyondTheQuotaIsNotSent() async throws {
+    @Test func fileBeyondTheQuotaIsNotSent() async throws {
         try await run { world in
             world.cloud.setQuota(1_000_000)
             try await world.a.create("f", world.random.bytes(1000))
@@ -113,7 +113,7 @@ import UbiquityTestSupport
     }
 
     /// Another name of such a file does not send it, again and again.
-    @Test func anotherNameOfAFileBeyondTheQuotaWaitsWithIt() async throws {
+    @Test func linkOfAFileBeyondTheQuotaWaits() async throws {
         try await run { world in
             world.cloud.setQuota(100_000)
             try await world.a.create("first", world.random.bytes(50_000))
@@ -135,7 +135,7 @@ import UbiquityTestSupport
 
     /// It has a name that another device has given to an edited file. A device that removes the name here has not seen
     /// the edit.
-    @Test func aRemovalDoesNotTakeAnEditAlongThatWaitsForItsName() async throws {
+    @Test func removalKeepsAnEditThatWaitsForTheName() async throws {
         try await run { world in
             world.cloud.setQuota(100_000)
             try await world.a.create("draft", [1])
@@ -157,7 +157,7 @@ import UbiquityTestSupport
     }
 
     /// A program that makes small files continuously delays no large upload, and no resolution.
-    @Test func aStreamOfSmallFilesKeepsNoLargeOneBack() async throws {
+    @Test func smallFilesDoNotDelayALargeOne() async throws {
         try await run { world in
             // A line on which a commit takes longer than the next file.
             for _ in 0..<400 { world.a.link.script(.commit, .hold(.milliseconds(150))) }
@@ -187,7 +187,7 @@ import UbiquityTestSupport
     }
 
     /// It is busy with others: that does not count as an outage.
-    @Test func aCloudThatIsBusyIsAskedAgain() async throws {
+    @Test func busyCloudIsRetried() async throws {
         try await run { world in
             for _ in 0..<3 { world.a.link.script(.upload, .fail(UbiquityError(.tooManyRequests, "too many"))) }
             try await world.a.create("f", bytes(3_000_000, 7), synced: true)
@@ -197,7 +197,7 @@ import UbiquityTestSupport
     }
 
     /// A proxy blocks the stream of news: then the device polls the feed, and everything else works.
-    @Test func changesComeWithoutAStreamOfNews() async throws {
+    @Test func changesArriveWithoutAStreamOfNews() async throws {
         try await run { world in
             for _ in 0..<1000 { world.b.link.script(.news, .fail(UbiquityError(.notPermitted, "refused"))) }
             try await world.sleep(.seconds(60))

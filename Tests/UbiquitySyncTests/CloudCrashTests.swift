@@ -29,7 +29,7 @@ import UbiquityTestSupport
     }
 
     /// A crash at each of the writes of a commit with a large content.
-    @Test(arguments: 1...40) func aCommitIsDoneOrNot(write: Int) async throws {
+    @Test(arguments: 1...40) func interruptedCommitIsAtomic(write: Int) async throws {
         try await run(UInt64(write)) { world in
             try await world.a.create("f", [1])
             try await world.settle()

@@ -65,7 +65,7 @@ import UbiquityWire
     }
 
     /// Applied, it would damage other items.
-    @Test func anAnswerAboutAnotherItemIsRefused() throws {
+    @Test func answerAboutAnotherItemIsRefused() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "other"))
         try fixture.make("folder", .directory)
@@ -125,7 +125,7 @@ import UbiquityWire
 
     /// The commit was repeated, and another device has changed the package since: its files are exchanged together.
     /// (Seed 460001877.)
-    @Test func aNewerStateOfAPackageIsHeldUntilAllOfItIsHere() throws {
+    @Test func newerPackageStateIsStagedUntilComplete() throws {
         let fixture = try Fixture()
         try fixture.make("d.rtfd", .directory)
         for name in ["one", "two"] { try fixture.make("d.rtfd/\(name)") }
@@ -149,7 +149,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aFieldThatLostFollowsTheRecord() throws {
+    @Test func losingFieldFollowsTheRecord() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
@@ -161,7 +161,7 @@ import UbiquityWire
     }
 
     /// The feed may bring a commit's outcome before its answer.
-    @Test func aFieldThatLostFollowsARecordThatCameByTheFeedFirst() throws {
+    @Test func losingFieldFollowsAnEarlierFeedRecord() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
@@ -296,7 +296,7 @@ import UbiquityWire
     }
 
     /// A new file is merged with another whose edit was sent in the same commit, and won.
-    @Test func anAnswerIsNotTakenForTheItemThatTookTheIdentity() throws {
+    @Test func answerIsNotAppliedToAMergedItem() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "old"))
         try fixture.materialize("old")
@@ -315,7 +315,7 @@ import UbiquityWire
         #expect(try fixture.paths() == ["new"])
     }
 
-    @Test func theCloudsNumberedNameIsTaken() throws {
+    @Test func numberedNameOfTheCloudIsApplied() throws {
         let fixture = try Fixture()
         try fixture.make("f")
         let rows = try fixture.dirty()
@@ -326,7 +326,7 @@ import UbiquityWire
         #expect(try fixture.paths() == ["f 2"])
     }
 
-    @Test func aDeletionThatTheCloudDidNotAcceptBringsTheItemBack() throws {
+    @Test func refusedDeletionRestoresTheItem() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.remove("f")
@@ -336,7 +336,7 @@ import UbiquityWire
         #expect(try fixture.dirty().filter { $0.id == Fixture.id(1) }.isEmpty)
     }
 
-    @Test func anAcceptedDeletionLeavesNothing() throws {
+    @Test func acceptedDeletionLeavesNothing() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.remove("f")
@@ -346,7 +346,7 @@ import UbiquityWire
         #expect(try fixture.index.read { try $0.remote(id: Fixture.id(1)) } == nil)
     }
 
-    @Test func anAnswerOfAnotherLengthIsRefused() throws {
+    @Test func answerOfAnotherLengthIsRefused() throws {
         let fixture = try Fixture()
         try fixture.make("a", .directory)
         let group = try fixture.plan(fixture.dirty()).group

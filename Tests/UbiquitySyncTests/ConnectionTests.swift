@@ -6,7 +6,7 @@ import UbiquitySystem
 
 @Suite struct ConnectionTests {
     /// One loop may already wait when the pause ends, and the other may only have checked for it.
-    @Test func bothLoopsHearOfAChange() async throws {
+    @Test func bothLoopsAreNotifiedOfAChange() async throws {
         let time = SystemTimekeeper()
         let connection = Connection(timekeeper: time, random: SystemRandom())
         connection.setPaused(true)

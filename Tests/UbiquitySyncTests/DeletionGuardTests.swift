@@ -21,7 +21,7 @@ import UbiquitySync
         (1, 0, DeletionGuard.Verdict.send), (50, 0, .send), (100, 0, .send), (101, 0, .hold), (101, 100, .hold),
         (101, 101, .send), (101, 100_000, .send), (60_000, 50_000, .hold),
     ])
-    func afterTheBurst(_ count: Int, _ others: Int, _ expected: DeletionGuard.Verdict) {
+    func deletionsAreSentAfterTheBurst(_ count: Int, _ others: Int, _ expected: DeletionGuard.Verdict) {
         let verdict = DeletionGuard().verdict(pending: deletions(count, over: 10), items: others, now: time(5))
         #expect(verdict == expected)
     }
@@ -34,7 +34,7 @@ import UbiquitySync
         #expect(DeletionGuard().verdict(pending: deletions(5, over: 1), items: 500, now: time(0.2)) == .wait(until: time(0.25)))
     }
 
-    @Test func whereThereIsLittleNothingWaits() {
+    @Test func smallTreesDelayNoDeletion() {
         #expect(DeletionGuard().verdict(pending: deletions(60, over: 1), items: 40, now: time(0)) == .send)
     }
 
@@ -74,7 +74,7 @@ import UbiquitySync
         #expect(guarding.verdict(pending: cycles.suffix(200) + slip, items: 10, now: time(5)) == .hold)
     }
 
-    @Test func aClockThatWasSetBackDoesNotHoldThemForEver() {
+    @Test func clockSetBackEndsTheHold() {
         let future = (0..<60).map { deletion($0, at: 1_000_000) }
         guard case .wait(let until) = DeletionGuard().verdict(pending: future, items: 500, now: time(0)) else {
             return

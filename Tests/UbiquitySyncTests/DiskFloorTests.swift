@@ -80,7 +80,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func pinnedFileWithoutRoomSaysWhyAndIsNotWaitedFor() async throws {
+    @Test func pinnedFileWithoutSpaceShowsTheReason() async throws {
         try await runBelowFloor { world in
             try await world.a.create("f", Self.large)
             try await world.settle()
@@ -102,7 +102,7 @@ import UbiquityTestSupport
     }
 
     /// A newer version of a pinned content needs space beside the older one.
-    @Test func newerVersionWithoutRoomIsNotWaitedFor() async throws {
+    @Test func newerVersionWithoutSpaceIsNotAwaited() async throws {
         try await runBelowFloor { world in
             try await world.a.create("f", Self.large)
             try await world.settle()

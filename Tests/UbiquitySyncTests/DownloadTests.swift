@@ -55,7 +55,7 @@ import UbiquitySystem
     }
 
     /// As when the connection is refused before the reader waits.
-    @Test(.timeLimit(.minutes(1))) func aFailureInTheMomentOfTheWaitEndsIt() async throws {
+    @Test(.timeLimit(.minutes(1))) func failureAtTheStartOfAWaitEndsIt() async throws {
         let download = download()
         await #expect(throws: UbiquityError.self) {
             try await download.wait(for: bytes(0..<1)) { download.fail(UbiquityError(.offline, "refused")) }
@@ -90,7 +90,7 @@ import UbiquitySystem
         #expect(download.claimBatch() == [5, 6])
     }
 
-    @Test func aClaimHasNoMoreBytesThanAFetch() throws {
+    @Test func claimIsLimitedToOneFetch() throws {
         let download = download()
         download.addOpener()
         #expect(download.claimBatch().count == min(32, SyncLimits.followingFetchBytes / Limits.minimumChunkLength))
@@ -103,7 +103,7 @@ import UbiquitySystem
         #expect(download.claimBatch() == [10, 11])
     }
 
-    @Test func aReaderComesFirstWithLittleAndThenMore() async throws {
+    @Test func readerGetsFewChunksFirstThenMore() async throws {
         let download = download()
         let first = await reader(download, 20..<21)
         let batch = await nextBatch(download)
@@ -125,7 +125,7 @@ import UbiquitySystem
 
     // MARK: Waiting
 
-    @Test func aReaderWaitsForItsOwnChunksOnly() async throws {
+    @Test func readerWaitsOnlyForItsChunks() async throws {
         let download = download()
         let reader = await reader(download, 3..<5)
         let batch = await nextBatch(download)
@@ -136,7 +136,7 @@ import UbiquitySystem
         #expect(!content.isComplete)
     }
 
-    @Test func aCancelledReaderIsWantedNoMore() async throws {
+    @Test func cancelledReaderIsForgotten() async throws {
         let download = download()
         let reader = await reader(download, 0..<1)
         _ = await nextBatch(download)
@@ -167,7 +167,7 @@ import UbiquitySystem
 
     // MARK: The end
 
-    @Test func oneFinishesTheCompleteContent() throws {
+    @Test func completeContentIsFinishedOnce() throws {
         let download = download()
         #expect(!download.claimFinish())
         try arrive(Array(0..<32))

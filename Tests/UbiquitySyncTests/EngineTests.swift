@@ -12,7 +12,7 @@ import UbiquityTestSupport
 
     // MARK: Uploads and downloads
 
-    @Test func aSmallFileTravelsInOneCommit() async throws {
+    @Test func smallFileIsSentInOneCommit() async throws {
         try await run { world in
             try await world.a.create("f", [1, 2, 3])
             try await world.settle()
@@ -25,7 +25,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aLargeFileIsAnnouncedAndTravelsInChunks() async throws {
+    @Test func largeFileIsAnnouncedAndSentInChunks() async throws {
         try await run { world in
             let bytes = world.random.bytes(3_000_000)
             try await world.a.create("f", bytes)
@@ -37,7 +37,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aTouchSendsNoContent() async throws {
+    @Test func touchSendsNoContent() async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(300_000))
             try await world.settle()
@@ -52,7 +52,7 @@ import UbiquityTestSupport
     }
 
     /// A program that creates and removes files changes the folder's time with each.
-    @Test func aFoldersTimeAloneIsNotSentAgainAndAgain() async throws {
+    @Test func folderTimesAreSentRarely() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try await world.settle()
@@ -70,7 +70,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func onlyChangedChunksTravelBothWays() async throws {
+    @Test func onlyChangedChunksAreTransferred() async throws {
         try await run { world in
             let bytes = world.random.bytes(8_000_000)
             try await world.a.create("f", bytes)
@@ -89,7 +89,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aPartialDownloadGoesOnAfterARestart() async throws {
+    @Test func partialDownloadResumesAfterARestart() async throws {
         try await run { world in
             let bytes = world.random.bytes(12_000_000)
             try await world.a.create("f", bytes)
@@ -152,7 +152,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func thePinnedAndTheEagerDownloadByThemselves() async throws {
+    @Test func pinnedAndEagerContentsAreDownloadedAutomatically() async throws {
         try await run(["a", "b", "c"], ["c": .init(policy: .eager)]) { world in
             try await world.a.create("pinned", [1])
             try await world.a.create("other", [2])
@@ -185,7 +185,7 @@ import UbiquityTestSupport
     }
 
     /// Contents that the next eviction would remove are not downloaded: otherwise they would be transferred for ever.
-    @Test func anEagerDeviceStaysWithinItsCache() async throws {
+    @Test func eagerDeviceStaysWithinItsCacheLimit() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager, cacheLimit: 10)]) { world in
             for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
             try await world.settle([world.a])
@@ -248,7 +248,7 @@ import UbiquityTestSupport
 
     // MARK: Faults
 
-    @Test func aFileThatIsTooMuchDoesNotStopTheOthers() async throws {
+    @Test func oversizedFileDoesNotStopTheOthers() async throws {
         try await run { world in
             world.cloud.setQuota(1000)
             try await world.a.create("big", world.random.bytes(5000))
@@ -263,7 +263,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aDamagedChunkConcernsItsFileOnly() async throws {
+    @Test func damagedChunkAffectsOnlyItsFile() async throws {
         try await run { world in
             let bad = world.random.bytes(1000)
             try await world.a.create("bad", bad)
@@ -279,7 +279,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func offlineOnRequestNothingTravels() async throws {
+    @Test func offlineCommandStopsTransfers() async throws {
         try await run { world in
             try world.a.setPaused(true)
             try await world.sleep(.seconds(5))
@@ -294,7 +294,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func readingOfflineSaysSo() async throws {
+    @Test func offlineReadReportsTheReason() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -307,7 +307,7 @@ import UbiquityTestSupport
 
     // MARK: Kills
 
-    @Test(arguments: [CloudCall.upload, .commit]) func aKillBeforeTheCommitLosesNothing(call: CloudCall) async throws {
+    @Test(arguments: [CloudCall.upload, .commit]) func killBeforeTheCommitLosesNothing(call: CloudCall) async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(200_000))
             world.a.link.script(call, .vanishAfter { world.a.crash() })
@@ -319,7 +319,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aKillAfterTheCommitHasNoSecondEffect() async throws {
+    @Test func killAfterTheCommitHasNoSecondEffect() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -334,7 +334,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aLostAnswerHasNoSecondEffect() async throws {
+    @Test func lostAnswerHasNoSecondEffect() async throws {
         try await run { world in
             world.a.link.script(.commit, .loseAnswer)
             try await world.a.create("Documents.txt", [1])
@@ -367,7 +367,7 @@ import UbiquityTestSupport
     }
 
     /// A delayed page of the feed contains an own version, and there is a later one by then.
-    @Test func anOldPageDoesNotTakeAnOwnVersionBack() async throws {
+    @Test func oldPageDoesNotRevertAnOwnVersion() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -481,7 +481,7 @@ import UbiquityTestSupport
     }
 
     /// By one program, on two devices without knowledge of each other, of which one has no contents.
-    @Test func twoDocumentsThatChangePlacesDoSoOnce() async throws {
+    @Test func exchangedDocumentsAreExchangedOnce() async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in
             try await world.a.create("1", [1])

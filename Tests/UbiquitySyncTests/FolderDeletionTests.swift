@@ -19,7 +19,7 @@ import UbiquityTestSupport
     }
 
     /// The package's deletion waits a while.
-    @Test(arguments: ["d/sub", "d/deep/sub"]) func aPackageLiesDeepInIt(folder: String) async throws {
+    @Test(arguments: ["d/sub", "d/deep/sub"]) func folderWithADeepPackageStaysDeleted(folder: String) async throws {
         try await run { world in
             var path = ""
             for name in folder.split(separator: "/") {
@@ -34,7 +34,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func itsFilesWereMovedIntoAPackage() async throws {
+    @Test func folderWhoseFilesMovedIntoAPackageStaysDeleted() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for name in ["x", "y"] { try await world.a.create("d/\(name)", [3]) }
@@ -47,7 +47,7 @@ import UbiquityTestSupport
     }
 
     /// The account has no space for its written content.
-    @Test func aFileWasMovedOutWhoseContentIsRefused() async throws {
+    @Test func folderWithAMovedRefusedFileStaysDeleted() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try world.a.makeFolder("e")
@@ -67,7 +67,7 @@ import UbiquityTestSupport
     }
 
     /// New, and never sent under its first name: nothing moves into it before the cloud knows it.
-    @Test(arguments: [3, 2100]) func anotherTakesItsNameWithAllThatWasInIt(count: Int) async throws {
+    @Test(arguments: [3, 2100]) func folderWithTheDeletedNameKeepsTheItems(count: Int) async throws {
         try await run(["a", "b"], ["a": .init(allowsMassDelete: true)]) { world in
             try world.a.makeFolder("d")
             for number in 0..<count { try await world.a.create("d/f\(number)", [1]) }
@@ -87,7 +87,7 @@ import UbiquityTestSupport
     }
 
     /// A linked backup: the document's new content never shows at another name.
-    @Test func aNameThatAnotherHasNowNeverShowsTheNextContent() async throws {
+    @Test func reusedNameNeverShowsTheNextContent() async throws {
         try await run { world in
             for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
             try await world.a.create("doc", [1])
@@ -109,7 +109,7 @@ import UbiquityTestSupport
     }
 
     /// The device does not know that file when it sends the deletion.
-    @Test func anotherDeviceMakesAFileInIt() async throws {
+    @Test func remoteCreationInADeletedFolderIsKept() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try await world.settle()

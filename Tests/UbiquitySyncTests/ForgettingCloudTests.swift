@@ -9,7 +9,7 @@ import UbiquityWire
 @Suite struct ForgettingCloudTests: WorldTests {
     static let seed: UInt64 = 11
 
-    @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {
+    @Test func deviceAwayTooLongReadsTheSnapshot() async throws {
         try await run { world in
             for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
             try await world.settle()
@@ -27,7 +27,7 @@ import UbiquityWire
     }
 
     /// It was deleted, and edited on a device that was away until the cloud forgot it.
-    @Test func aPackageThatIsForgottenAndEditedComesBackWhole() async throws {
+    @Test func editedForgottenPackageReturnsWhole() async throws {
         try await run { world in
             try world.a.makeFolder("p.rtfd")
             try world.a.makeFolder("p.rtfd/sub")
@@ -54,7 +54,7 @@ import UbiquityWire
     }
 
     /// The answer to a commit arrives after the item's deletion, which the snapshot shows by the item's absence.
-    @Test(arguments: [false, true]) func aLateAnswerBringsNothingBack(isEditedAgain: Bool) async throws {
+    @Test(arguments: [false, true]) func lateAnswerRestoresNothing(isEditedAgain: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -103,7 +103,7 @@ import UbiquityWire
     }
 
     /// The cloud has forgotten the folder of a new link, and not the file.
-    @Test func aFileStaysWhoseNewNameIsInAForgottenFolder() async throws {
+    @Test func fileLinkedInAForgottenFolderStays() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try await world.b.create("f", [1, 2])
@@ -191,7 +191,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aSnapshotThatWasCutOffIsReadAnew() async throws {
+    @Test func interruptedSnapshotIsReadAgain() async throws {
         try await run { world in
             for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
             try await world.settle()
@@ -209,7 +209,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aCloudThatStartsAnewIsFilledByItsDevices() async throws {
+    @Test func emptiedCloudIsFilledByItsDevices() async throws {
         try await run { world in
             try world.a.makeFolder("folder")
             try await world.a.create("folder/f", [1, 2])
@@ -227,7 +227,7 @@ import UbiquityWire
 
     /// A content too large for one commit is announced by each device; whoever sends it first, it is one content.
     @Test(arguments: [0, 1], [0, 1])
-    func largeFilesAreInNoConflictWithThemselvesThen(first: Int, slow: Int) async throws {
+    func largeFilesSentAgainMakeNoConflict(first: Int, slow: Int) async throws {
         try await run { world in
             let bytes = world.random.bytes(9_000_000)
             try await world.a.create("f", bytes)
@@ -258,7 +258,7 @@ import UbiquityWire
 
     /// Changes acknowledged after the copy are on the devices, and are sent again: also to devices that return when the
     /// cloud is beyond their position.
-    @Test(arguments: Return.allCases) func aCloudFromAnOlderCopyGetsWhatItLacks(_ way: Return) async throws {
+    @Test(arguments: Return.allCases) func restoredCloudGetsItsMissingChanges(_ way: Return) async throws {
         try await run { world in
             for name in ["edited", "renamed", "same"] { try await world.a.create(name, Array(name.utf8)) }
             try await world.settle()
@@ -318,7 +318,7 @@ import UbiquityWire
     }
 
     /// A reachable cloud that refuses requests is not asked continuously.
-    @Test func aFeedThatFailsIsAskedForLessAndLess() async throws {
+    @Test func failingFeedIsRetriedLessOften() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -331,7 +331,7 @@ import UbiquityWire
     }
 
     /// Its content is reported as unavailable, and it is not sent after a change of its permissions either.
-    @Test(arguments: [false, true]) func aPlaceholderOfAnotherCloudStays(isChangedBefore: Bool) async throws {
+    @Test(arguments: [false, true]) func placeholderOfAFormerCloudStays(isChangedBefore: Bool) async throws {
         try await run { world in
             try await world.a.create("f", [1, 2])
             try await world.settle()

@@ -29,7 +29,7 @@ import UbiquityTestSupport
         return try await bytes
     }
 
-    @Test func aReaderWaitsForRoomThatIsBeingMade() async throws {
+    @Test func readerWaitsForEvictedSpace() async throws {
         try await run { world in
             let bytes = try await read(world, isEvictable: true, full: .milliseconds(800))
             #expect(bytes == Array(repeating: 2, count: 300_000))

@@ -53,7 +53,7 @@ import UbiquityWire
         try fixture.check()
     }
 
-    @Test func recordsThatNeedTooManyStepsAreNotTakenIn() throws {
+    @Test func recordsBeyondTheStepLimitAreDropped() throws {
         let fixture = try Fixture()
         let folders = (1...4).map { fixture.folder($0, "\($0)") }
         func receive(stepLimit: Int) throws {

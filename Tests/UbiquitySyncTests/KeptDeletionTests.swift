@@ -37,7 +37,7 @@ import UbiquityWire
         #expect(try fixture.dirty().contains { $0.isDeleted })
     }
 
-    @Test func keptFolderWithForeignChildComesBack() throws {
+    @Test func keptFolderWithForeignChildIsRestored() throws {
         let fixture = try world()
         for path in ["d/c", "d"] { try fixture.remove(path) }
         try fixture.receive(fixture.folder(3, "new", in: Fixture.id(1), at: 2))

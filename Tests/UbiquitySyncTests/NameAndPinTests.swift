@@ -10,7 +10,7 @@ import UbiquityTestSupport
 
     /// A device's file with a link was merged with another device's item, which the device never learned. It sends the
     /// file once more, and the link, which others have, leads to the merged item now.
-    @Test func aFurtherNameThatLeadsElsewhere() async throws {
+    @Test func hardLinkFollowsAMergedFile() async throws {
         try await run { world in
             world.a.link.setAway(true)
             try await world.b.create("f", [1])
@@ -39,7 +39,7 @@ import UbiquityTestSupport
     }
 
     /// Another device has announced a file and not sent its content: a requested download is pending, and shows why.
-    @Test func aContentThatIsNotSentYetHasAReason() async throws {
+    @Test func unsentContentShowsItsReason() async throws {
         try await run(["a", "b", "c"], ["c": SimulatedDevice.Settings(policy: .eager)]) { world in
             world.a.link.script(.upload, .hold(.seconds(60)))
             try await world.a.create("f", [UInt8](repeating: 7, count: 3_000_000))
@@ -86,7 +86,7 @@ import UbiquityTestSupport
     }
 
     /// An unpinned folder leaves its links as they were; the next pinned folder keeps the file of a link.
-    @Test func aLinkThatIsMovedToAnotherPinnedFolderKeepsItsFile() async throws {
+    @Test func linkMovedToAnotherPinnedFolderKeepsItsFile() async throws {
         try await run { world in
             for folder in ["first", "second"] { try world.a.makeFolder(folder) }
             try await world.a.create("file", [1, 2])

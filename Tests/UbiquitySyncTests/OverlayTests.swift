@@ -8,7 +8,7 @@ import UbiquitySync
         Xattr(name: Array(name.utf8), value: Array(value.utf8))
     }
 
-    @Test func aRecordsFieldsHoldButForThoseChangedHere() throws {
+    @Test func recordFieldsApplyExceptLocalChanges() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "a"))
         let row = try fixture.found("a")
@@ -21,7 +21,7 @@ import UbiquitySync
         #expect(merged.modifiedAt == item.modifiedAt)
     }
 
-    @Test func timesStayWithTheContentTheyBelongTo() throws {
+    @Test func timesStayWithTheirContent() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "a"))
         let row = try fixture.found("a")
@@ -38,7 +38,7 @@ import UbiquitySync
         #expect(merged == [xattr("a", "2"), xattr("c", "3"), xattr("d", "2"), xattr("e", "3")])
     }
 
-    @Test func theDifferenceLeadsFromOneListToTheOther() {
+    @Test func differenceTransformsOneListIntoTheOther() {
         let old = [xattr("a", "1"), xattr("b", "1")], new = [xattr("b", "2"), xattr("c", "1")]
         let difference = Overlay.difference(from: old, to: new)
         #expect(difference.set == [xattr("b", "2"), xattr("c", "1")])
@@ -46,7 +46,7 @@ import UbiquitySync
         #expect(Overlay.merged(local: new, base: old, remote: old) == new)
     }
 
-    @Test func aLinksTextFollowsTheRecord() throws {
+    @Test func linkTextFollowsTheRecord() throws {
         let fixture = try Fixture()
         let row = try fixture.make("link", .symlink)
         var item = fixture.folder(1, "link")

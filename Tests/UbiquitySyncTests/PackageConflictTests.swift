@@ -99,7 +99,7 @@ import UbiquityTestSupport
     }
 
     /// One process removes a member and creates it again, and the removal was sent in between.
-    @Test(arguments: [true, false], [true, false]) func aMemberMadeAnewIsNotMixed(
+    @Test(arguments: [true, false], [true, false]) func recreatedMemberIsNotMixed(
         aFirst: Bool, isLater: Bool
     ) async throws {
         try await run(process: ProcessHost.id) { world in
@@ -165,7 +165,7 @@ import UbiquityTestSupport
     }
 
     /// In Documents as well, where other files of one name stay separate.
-    @Test(arguments: [true, false], [true, false]) func equalAdditionsAreOne(aFirst: Bool, inFolder: Bool) async throws {
+    @Test(arguments: [true, false], [true, false]) func equalAdditionsMerge(aFirst: Bool, inFolder: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("Documents")
             try world.a.makeFolder("Documents/d.rtfd")
@@ -188,7 +188,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test(arguments: [true, false]) func anEditWinsOverTheDeletionOfAll(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func editWinsOverThePackagesDeletion(aFirst: Bool) async throws {
         try await run { world in
             try await make(world)
             let (_, b) = try await meet(world, aFirst: aFirst) { a in
@@ -204,7 +204,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aRenamedPackageAndAnEditAreBothKept() async throws {
+    @Test func renameAndEditOfAPackageAreBothKept() async throws {
         try await run { world in
             try await make(world)
             _ = try await meet(world, aFirst: true) { a in try a.rename("d.rtfd", "e.rtfd") } _: { b in
@@ -217,7 +217,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func twoNewPackagesOfOneNameAreTwoDocuments() async throws {
+    @Test func newPackagesOfOneNameStaySeparate() async throws {
         try await run { world in
             for device in [world.a, world.b] { try device.setPaused(true) }
             for device in [world.a, world.b] {
@@ -233,7 +233,7 @@ import UbiquityTestSupport
     }
 
     /// Three devices: two states are kept.
-    @Test func threeStates() async throws {
+    @Test func thirdStateIsKeptToo() async throws {
         try await run { world in
             try await make(world)
             for device in world.devices { try device.setPaused(true) }
@@ -259,7 +259,7 @@ import UbiquityTestSupport
     }
 
     /// The second device dies, or loses the answer, when it commits the winning and the kept state.
-    @Test(arguments: Mishap.allCases, [true, false]) func mishapsOfTheDecision(mishap: Mishap, isNewer: Bool) async throws {
+    @Test(arguments: Mishap.allCases, [true, false]) func packageResolutionSurvivesFaults(mishap: Mishap, isNewer: Bool) async throws {
         try await run { world in
             try await make(world)
             let (a, b, c) = (world.a, world.b, world.devices[2])
@@ -339,7 +339,7 @@ import UbiquityTestSupport
     }
 
     /// Killed at any of its writes during the resolution.
-    @Test(arguments: 1...10) func killedAtAnyWrite(write: Int) async throws {
+    @Test(arguments: 1...10) func packageResolutionSurvivesAKillAtAnyWrite(write: Int) async throws {
         try await run { world in
             try await make(world)
             let (a, b) = (world.a, world.b)

@@ -7,7 +7,7 @@ import UbiquityTestSupport
 // Conflicts of packages with their surroundings.
 extension PackageConflictTests {
     /// The folder's deletion may be sent before the package's deletion is ready.
-    @Test func anEditWinsOverTheDeletionOfAFolderAroundIt() async throws {
+    @Test func editWinsOverTheSurroundingFoldersDeletion() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.a.makeFolder("box")
@@ -28,7 +28,7 @@ extension PackageConflictTests {
     }
 
     /// The changes of one commit in a package may be on several pages of the feed, far apart.
-    @Test func aStateIsNotShownBeforeTheFeedIsReadToItsEnd() async throws {
+    @Test func packageStateIsShownOnlyAfterTheWholeFeed() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -50,7 +50,7 @@ extension PackageConflictTests {
     }
 
     /// A deletion in a package waits for the other parts of its new state, and is no damage.
-    @Test func aDeletionThatWaitsIsLeftToWait() async throws {
+    @Test func waitingDeletionIsNoDamage() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             for _ in 0..<3 { world.b.link.script(.fetchChunks, .hold(.seconds(60))) }
@@ -70,7 +70,7 @@ extension PackageConflictTests {
         }
     }
 
-    @Test(arguments: [true, false]) func changesOfRightsAndAttributesAloneAreMerged(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func permissionAndAttributeChangesAreMerged(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try await apart(world, aFirst: aFirst) {
@@ -119,7 +119,7 @@ extension PackageConflictTests {
 
     /// In any order, whoever was later: a touch says nothing about the contents.
     @Test(arguments: [true, false], [true, false])
-    func rightsAndTimesOnOneSideAreNoOtherState(aFirst: Bool, isEditLater: Bool) async throws {
+    func permissionsAndTimesMakeNoOtherState(aFirst: Bool, isEditLater: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             func edit(_ device: SimulatedDevice) async throws {
@@ -165,7 +165,7 @@ extension PackageConflictTests {
     }
 
     /// A conflict about one package does not affect the other package of the same changes.
-    @Test(arguments: [true, false]) func aMoveBetweenPackagesKeepsTheOthersChanges(aLater: Bool) async throws {
+    @Test(arguments: [true, false]) func moveBetweenPackagesKeepsTheOtherPackagesChanges(aLater: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.a.makeFolder("e.rtfd")
@@ -193,7 +193,7 @@ extension PackageConflictTests {
     }
 
     /// The device of the kept state may never have sent a content.
-    @Test(arguments: [true, false]) func theKeptStateTellsItsDevice(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func keptStateNamesItsDevice(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
             try world.b.makeFolder("d.rtfd")
             for name in ["text", "old"] { try await world.b.create("d.rtfd/" + name, [1]) }
@@ -208,11 +208,11 @@ extension PackageConflictTests {
     }
 
     /// A member moved in belongs to the state of its device: if that state loses, it is back at its old place.
-    @Test(arguments: [true, false], [true, false]) func aFileMovedInIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
+    @Test(arguments: [true, false], [true, false]) func fileMovedIntoAPackageIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
         try await moveIn(aFirst: aFirst, moverIsLater: moverIsLater, isFolder: false)
     }
 
-    @Test(arguments: [true, false], [true, false]) func aFolderMovedInIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
+    @Test(arguments: [true, false], [true, false]) func folderMovedIntoAPackageIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
         try await moveIn(aFirst: aFirst, moverIsLater: moverIsLater, isFolder: true)
     }
 
@@ -249,7 +249,7 @@ extension PackageConflictTests {
     }
 
     /// An item missing in a snapshot was deleted: that is a change of the package like any other.
-    @Test func aDeviceThatWasAwayForLongMeetsADeletion() async throws {
+    @Test func deviceAwayForLongMeetsADeletion() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
             try world.a.setPaused(true)
@@ -273,7 +273,7 @@ extension PackageConflictTests {
     }
 
     /// Its deletion takes several commits.
-    @Test(arguments: [1990, 2100]) func aLargePackageIsDeletedAndEdited(count: Int) async throws {
+    @Test(arguments: [1990, 2100]) func editWinsOverALargePackagesDeletion(count: Int) async throws {
         let settings = ["a": SimulatedDevice.Settings(allowsMassDelete: true)]
         try await Worlds.run(seed: 5, Simulation.Options(devices: ["a", "b"], settings: settings)) { world in
             try world.a.makeFolder("d.rtfd")

@@ -72,7 +72,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test(arguments: Case.all) func itStaysWhereItWasMovedTo(_ example: Case) async throws {
+    @Test(arguments: Case.all) func movedMemberStaysAtItsPlace(_ example: Case) async throws {
         try await PackageConflictTests().run { world in
             let tests = PackageConflictTests()
             try await make(world)
@@ -115,7 +115,7 @@ import UbiquityTestSupport
     }
 
     /// A losing state waits for the item that the other device has moved on, into a package that was changed here too.
-    @Test(arguments: [true, false]) func bothMoveSomethingAcross(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func crossingMovesAreResolved(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try await PackageConflictTests().apart(world, aFirst: aFirst) {
@@ -146,7 +146,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func onePackageIsPutIntoTheOther() async throws {
+    @Test func nestedPackageKeepsItsPlace() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -166,7 +166,7 @@ import UbiquityTestSupport
     }
 
     /// Of the folders restored with the package, one was its parent at the end.
-    @Test(arguments: [false, true]) func aPackageComesBackThatWasPutIntoAFolderOfItsOwn(hasNew: Bool) async throws {
+    @Test(arguments: [false, true]) func packageInANewFolderIsRestored(hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -329,7 +329,7 @@ import UbiquityTestSupport
 
     /// An excluded name keeps the file when the file's package loses.
     @Test(arguments: ["p.rtfd/x~", "p.rtfd/c/x~"], [false, true])
-    func aLocalNameKeepsItsFile(name: String, aFirst: Bool) async throws {
+    func excludedNameKeepsItsFile(name: String, aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try await PackageConflictTests().apart(world, aFirst: aFirst) {

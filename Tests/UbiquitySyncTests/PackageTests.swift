@@ -27,7 +27,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aNewPackageTravelsInOneCommit() async throws {
+    @Test func newPackageIsSentInOneCommit() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.rtfd")
             try a.makeFolder("d.rtfd/images")
@@ -40,7 +40,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aPackageThatIsSavedSlowlyTravelsInOneCommit() async throws {
+    @Test func slowlySavedPackageIsSentInOneCommit() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.pages")
             for number in 0..<8 {
@@ -53,7 +53,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func smallContentsBeyondWhatACommitCarriesGoAhead() async throws {
+    @Test func contentsBeyondOneCommitAreSentAhead() async throws {
         try await run { world, a, b in
             try a.makeFolder("d.key")
             for number in 0..<100 { try await a.create("d.key/\(number)", world.random.bytes(60_000)) }
@@ -111,7 +111,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aMarkedFolderIsAPackageAndAnUnmarkedBundleIsNone() async throws {
+    @Test func markDecidesWhetherAFolderIsAPackage() async throws {
         try await run { world, a, b in
             try a.makeFolder("plain")
             try a.setXattr("plain", "user.ubiquity.package", "1")
@@ -132,7 +132,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aPackageThatIsDeletedOrMovedGoes() async throws {
+    @Test func deletedOrMovedPackageIsSynced() async throws {
         try await run { world, a, b in
             for name in ["x.rtfd", "y.rtfd"] {
                 try a.makeFolder(name)
@@ -172,7 +172,7 @@ import UbiquityTestSupport
     }
 
     /// An attribute removed here while another device's package state is staged.
-    @Test func aRemovedAttributeStaysRemovedThoughThePackageWaits() async throws {
+    @Test func removedAttributeStaysRemovedWhileThePackageWaits() async throws {
         try await run { world, a, b in
             try a.makeFolder("p.rtfd")
             try await a.create("p.rtfd/m", [1, 2, 3])
@@ -196,7 +196,7 @@ import UbiquityTestSupport
     }
 
     /// The package is not examined after each of many downloads.
-    @Test func aLargePackageIsShownWhenItsLastFileHasCome() async throws {
+    @Test func largePackageIsShownAfterItsLastDownload() async throws {
         try await run { world, a, b in
             try a.makeFolder("p.rtfd")
             for number in 0..<120 { try await a.create("p.rtfd/\(number)", [UInt8(number)]) }

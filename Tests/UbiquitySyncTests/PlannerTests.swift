@@ -13,7 +13,7 @@ import UbiquityWire
         return fields
     }
 
-    @Test func changesGoInTheirOrder() throws {
+    @Test func changesAreSentInTheirOrder() throws {
         let fixture = try Fixture()
         for name in ["c", "a", "b"] { try fixture.make(name, .directory) }
         let group = try fixture.plan(fixture.dirty()).group
@@ -21,7 +21,7 @@ import UbiquityWire
         #expect(group.allSatisfy { $0.change.baseRevision == .zero })
     }
 
-    @Test func aGroupIsNoLargerThanItsLimit() throws {
+    @Test func groupSizeIsLimited() throws {
         let fixture = try Fixture()
         for number in 0..<5 { try fixture.make("f\(number)", .directory) }
         let planner = try fixture.plan(Array(fixture.dirty().prefix(2)), limit: 2)
@@ -29,7 +29,7 @@ import UbiquityWire
         #expect(planner.group.count == 2)
     }
 
-    @Test func theFoldersOfANewItemComeAlong() throws {
+    @Test func newItemsFoldersAreIncluded() throws {
         let fixture = try Fixture()
         try fixture.make("a", .directory)
         try fixture.make("a/b", .directory)
@@ -39,7 +39,7 @@ import UbiquityWire
     }
 
     /// The file may be throttled longer than the link, or wait for a retry.
-    @Test func aLinkWaitsForAFileThatIsNotReady() throws {
+    @Test func linkWaitsForItsUnreadyFile() throws {
         let fixture = try Fixture()
         try fixture.make("f")
         let file = try fixture.edit("f")
@@ -87,7 +87,7 @@ import UbiquityWire
     }
 
     /// The cloud keeps a file with another known name, and it would reappear here.
-    @Test func aFileIsNotDeletedBeforeItsNames() throws {
+    @Test func fileIsDeletedAfterItsNames() throws {
         let fixture = try Fixture()
         var link = fixture.file(2, "g")
         (link.kind, link.content, link.linkTarget) = (.hardLink, nil, Fixture.id(1).bytes)
@@ -169,7 +169,7 @@ import UbiquityWire
     /// Each takes the name of the next: a chain too long for any stack. In a circle too long for one commit, one item
     /// takes another name first, and the others are a chain.
     @Test(arguments: [(1500, true), (1500, false), (3100, true), (3100, false)])
-    func manyThatAreRenamedInTurnsGo(count: Int, isCircle: Bool) throws {
+    func longRenameChainsAreSent(count: Int, isCircle: Bool) throws {
         let fixture = try Fixture()
         try fixture.index.write(.remote) { transaction in
             var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
@@ -214,7 +214,7 @@ import UbiquityWire
         #expect(try fixture.index.read { try $0.remote(id: first.id) }?.xattrs == first.xattrs)
     }
 
-    @Test func aDeletionIsSentWithTheRevisionItKnew() throws {
+    @Test func deletionIsSentWithItsKnownRevision() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", at: 7))
         try fixture.remove("f")
@@ -247,7 +247,7 @@ import UbiquityWire
         #expect(planner.forgettable.isEmpty)
     }
 
-    @Test func aNewFileIsAnnouncedBeforeItsContent() throws {
+    @Test func newFileIsAnnouncedBeforeItsContent() throws {
         let fixture = try Fixture()
         let row = try fixture.make("f")
         let announced = try fields(fixture.plan([row]).group.first)
@@ -259,7 +259,7 @@ import UbiquityWire
         #expect(ready.content?.version == announced.content?.version)
     }
 
-    @Test func aFileThatIsBeingWrittenForTheFirstTimeIsNotAnnounced() throws {
+    @Test func fileDuringItsFirstWriteIsNotAnnounced() throws {
         let fixture = try Fixture()
         let row = try fixture.make("f")
         _ = try fixture.index.beginWriting(ino: row.ino)
@@ -296,7 +296,7 @@ import UbiquityWire
     }
 
     /// It lost its name to another item, is not placed, and the cloud deletes it: the edit restores it.
-    @Test func anEditOfAnItemWithoutAnEntryIsSent() throws {
+    @Test func editOfAnItemWithoutAnEntryIsSent() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.materialize("f")

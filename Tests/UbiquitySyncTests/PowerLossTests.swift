@@ -37,7 +37,7 @@ import UbiquityTestSupport
     }
 
     /// The replacement is not durable yet, so the replaced content must be.
-    @Test(arguments: 1...32 as ClosedRange<UInt64>) func aSyncedContentIsKeptUntilItsReplacementIs(
+    @Test(arguments: 1...32 as ClosedRange<UInt64>) func syncedContentStaysUntilItsReplacementIsDurable(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in
@@ -52,7 +52,7 @@ import UbiquityTestSupport
     }
 
     /// Of several in a row each may have delayed the durability of the next.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>, [false, true]) func aContentIsKeptThroughSeveralReplacements(
+    @Test(arguments: 1...16 as ClosedRange<UInt64>, [false, true]) func contentSurvivesSeveralReplacements(
         seed: UInt64, isSent: Bool
     ) async throws {
         try await run(seed) { world in
@@ -128,7 +128,7 @@ import UbiquityTestSupport
     }
 
     /// The last run ended properly: its sent changes are known, though another boot follows.
-    @Test func anOrdinaryRebootMakesNoConflictWithOneself() async throws {
+    @Test func ordinaryRebootMakesNoOwnConflict() async throws {
         try await run(1) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -203,7 +203,7 @@ import UbiquityTestSupport
     }
 
     /// A newer content was to replace the local one, which is lost itself: the newer one is downloaded.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>) func aLostContentThatHadANewerOneIsThatOne(
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func lostContentIsReplacedByTheNewerOne(
         seed: UInt64
     ) async throws {
         try await run(seed) { world in

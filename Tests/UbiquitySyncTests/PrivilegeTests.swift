@@ -51,7 +51,7 @@ import UbiquityWire
         #expect(try fixture.dirty().isEmpty)
     }
 
-    @Test func aTrustingMountShowsSetUserID() throws {
+    @Test func trustingMountShowsSetUserID() throws {
         let fixture = try Fixture()
         try receive(file(0o6755, at: 1), fixture, trusts: true)
         #expect(try modes(fixture) == [0o6755, 0o6755])
@@ -145,7 +145,7 @@ import UbiquityWire
     }
 
     /// Bits that an earlier program, or a trusting mount, has accepted.
-    @Test func acceptedSetUserIDIsTakenAwayOnceAtAMountThatDoesNotTrust() throws {
+    @Test func untrustingMountRemovesAcceptedSetUserIDOnce() throws {
         let fixture = try Fixture()
         func review(trusts: Bool = false) throws -> Int { try fixture.index.reviewPrivileges(trusts: trusts) }
         func accept(_ revision: Int64) throws { try receive(file(0o6755, at: revision), fixture, trusts: true) }
@@ -179,7 +179,7 @@ import UbiquityWire
         #expect(try fixture.found("f").mode == 0o4711 && fixture.found("own").mode == 0o4755)
     }
 
-    @Test func restartWithoutTrustTakesAcceptedBitsAway() async throws {
+    @Test func restartWithoutTrustRemovesAcceptedBits() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -219,7 +219,7 @@ import UbiquityWire
     }
 
     /// A stripped mode is no change of the package that the other state must know.
-    @Test(arguments: [true, false]) func decidingAboutAPackageSendsNoStrippedMode(aFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func packageResolutionSendsNoStrippedMode(aFirst: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("d.rtfd")
             for name in ["text", "one", "two"] { try await world.a.create("d.rtfd/" + name, [1]) }
@@ -246,7 +246,7 @@ import UbiquityWire
     // MARK: Versions
 
     /// A version's content was not made here, so it does not get the file's privileges.
-    @Test(arguments: ["f", "g"]) func aPlacedVersionHasNoPrivileges(name: String) throws {
+    @Test(arguments: ["f", "g"]) func placedVersionHasNoPrivileges(name: String) throws {
         let fixture = try Fixture()
         try fixture.receive(file(0o755, at: 1))
         let row = try fixture.materialize("f")
@@ -260,7 +260,7 @@ import UbiquityWire
         #expect(try fixture.found(name).content == content && fixture.found(name).mode == 0o755)
     }
 
-    @Test func aPlacedStateOfAPackageHasNoPrivileges() throws {
+    @Test func placedPackageStateHasNoPrivileges() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d.rtfd"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.materialize("d.rtfd/f")

@@ -19,7 +19,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func theNextAreWantedAfterSomeInOrder() {
+    @Test func orderedReadsRequestTheNextFiles() {
         var order = ReadingOrder()
         #expect(open(0..<4, &order) == [0, 0, 0, 4])
         // Reads of downloaded files are not reported.
@@ -29,7 +29,7 @@ import UbiquityTestSupport
         #expect(open([34], &order) == [16])
     }
 
-    @Test func withoutOrderNothingIsWanted() {
+    @Test func unorderedReadsRequestNothing() {
         var order = ReadingOrder()
         #expect(open((0..<40).reversed(), &order) == Array(repeating: 0, count: 40))
         #expect(open(stride(from: 0, to: 100, by: 30), &order) == [0, 0, 0, 0])
@@ -46,7 +46,7 @@ import UbiquityTestSupport
     }
 
     /// The feed has brought its list of chunks.
-    @Test func aSmallFileIsOneRequest() async throws {
+    @Test func smallFileNeedsOneRequest() async throws {
         try await run { world in
             let bytes = world.random.bytes(4096)
             try await world.a.create("f", bytes)
@@ -60,7 +60,7 @@ import UbiquityTestSupport
     }
 
     /// Each request and each answer takes 50 ms.
-    @Test func aFolderThatIsReadInOrderComesAheadOfItsReader() async throws {
+    @Test func orderedFolderReadIsDownloadedAhead() async throws {
         try await run { world in
             for number in 0..<120 { try await world.a.create("\(number < 60 ? "d" : "e")\(100 + number)", [UInt8(number)]) }
             try await world.settle()

@@ -26,7 +26,7 @@ import UbiquityTestSupport
 
     /// A file of two names is replaced at one of them; the other may be the backup that the program has just made.
     @Test(arguments: 1...16 as ClosedRange<UInt64>, [("f", 0), ("f", 30), ("g", 0)])
-    func fileOfTwoNames(seed: UInt64, how: (name: String, age: Double)) async throws {
+    func replacedFileOfTwoNamesKeepsOneContent(seed: UInt64, how: (name: String, age: Double)) async throws {
         try await run(seed) { world in
             world.a.link.setAway(true)
             try await world.a.create("f", [1, 2], synced: true)
@@ -42,7 +42,7 @@ import UbiquityTestSupport
     }
 
     /// An earlier version replaces an edit that is not uploaded.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>) func byAnEarlierVersion(seed: UInt64) async throws {
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func restoreOverAnUnsyncedEditKeepsOneContent(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -67,7 +67,7 @@ import UbiquityTestSupport
     }
 
     /// The content at the index's sync stays, whatever later addition is lost.
-    @Test(arguments: 1...16 as ClosedRange<UInt64>) func isDecidedOnceTheIndexIsSynced(seed: UInt64) async throws {
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func replacementIsFinalAfterTheIndexSync(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.b.create("f", [9, 9, 9])
             try await world.settle()

@@ -43,14 +43,14 @@ import UbiquityWire
         }
     }
 
-    @Test func anotherEditsAfterIt() async throws {
+    @Test func remoteEditAfterARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in try await world.a.edit("f") { _ in [3] } }
             try await expect([3], conflicts: 1, world)
         }
     }
 
-    @Test func anotherHasEditedBeforeIt() async throws {
+    @Test func remoteEditBeforeARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in
                 try await world.a.edit("f") { _ in [3] }
@@ -60,21 +60,21 @@ import UbiquityWire
         }
     }
 
-    @Test func anotherDeletesTheFile() async throws {
+    @Test func remoteDeletionDuringARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in try world.a.remove("f") }
             try await expect([1], conflicts: 0, world)
         }
     }
 
-    @Test func theSameDeviceEditsAfterIt() async throws {
+    @Test func ownEditAfterARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in try await b.edit("f") { _ in [3] } }
             try await expect([3], conflicts: 0, world)
         }
     }
 
-    @Test func theSameDeviceHasEditedBeforeIt() async throws {
+    @Test func ownEditBeforeARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in
                 try await b.edit("f") { _ in [3] }
@@ -84,7 +84,7 @@ import UbiquityWire
         }
     }
 
-    @Test func theSameDeviceEditsBeforeAndAfterIt() async throws {
+    @Test func ownEditsAroundARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in
                 try await b.edit("f") { _ in [3] }
@@ -95,14 +95,14 @@ import UbiquityWire
         }
     }
 
-    @Test func theSameDeviceDeletesTheFileAfterIt() async throws {
+    @Test func ownDeletionAfterARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in try b.remove("f") }
             for device in world.devices { #expect(try device.row("f") == nil, "\(device.name)") }
         }
     }
 
-    @Test func bothDeleteTheFileAfterIt() async throws {
+    @Test func deletionByBothAfterARestore() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in
                 try world.a.remove("f")
@@ -113,7 +113,7 @@ import UbiquityWire
     }
 
     /// The cloud has accepted the first, whose content is not here yet.
-    @Test func anotherIsDecidedWhileTheFirstComes() async throws {
+    @Test func secondRestoreDuringTheFirstWins() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { _ in }
             for _ in 0..<4 { world.b.link.script(.fetchChunks, .hold(.seconds(30))) }
@@ -130,7 +130,7 @@ import UbiquityWire
     }
 
     /// The resolved version is the loser, also while the winner's content is missing.
-    @Test func theLoserIsRestoredBeforeTheWinnerHasCome() async throws {
+    @Test func loserIsRestoredBeforeTheWinnersDownload() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -151,14 +151,14 @@ import UbiquityWire
     }
 
     /// Opened for writing and closed again, with the same bytes: that is no edit.
-    @Test func theSameDeviceWritesTheSameAfterIt() async throws {
+    @Test func sameBytesAfterARestoreAreNoEdit() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in try await b.edit("f") { $0 } }
             try await expect([1], conflicts: 0, world)
         }
     }
 
-    @Test func theLastOfTwoStands() async throws {
+    @Test func lastOfTwoRestoresWins() async throws {
         try await run(["a", "b"]) { world in
             try await decideApart(world) { b in
                 let current = try #require(try b.live("f").version)

@@ -5,7 +5,7 @@ import UbiquityTestSupport
 @Suite struct SameBytesTests: WorldTests {
     static let seed: UInt64 = 23
 
-    @Test func theSameBytesAgainSendNothing() async throws {
+    @Test func sameBytesSendNothing() async throws {
         try await run(["a"]) { world in
             for size in [100, 300_000] {
                 try await world.a.create("f\(size)", world.random.bytes(size))
@@ -85,7 +85,7 @@ import UbiquityTestSupport
 
     /// A user with the same documents on two machines copies them into the container on both.
     @Test(arguments: ["Documents", "Documents/d", "elsewhere"], [false, true])
-    func theSameDocumentsPutThereTwiceAreOne(folder: String, isFolderThere: Bool) async throws {
+    func equalDocumentsFromTwoDevicesMerge(folder: String, isFolderThere: Bool) async throws {
         try await run { world in
             let large = world.random.bytes(300_000)
             let folders = folder.split(separator: "/").indices.map { folder.split(separator: "/")[...$0].joined(separator: "/") }
@@ -115,7 +115,7 @@ import UbiquityTestSupport
     }
 
     /// An edit that began before the merge with another's file was known is based on that file.
-    @Test(arguments: [3, 300_000]) func anEditWhileTheyBecomeOneIsNoConflict(length: Int) async throws {
+    @Test(arguments: [3, 300_000]) func editDuringAMergeIsNoConflict(length: Int) async throws {
         try await run { world in
             let same = world.random.bytes(length)
             for device in world.devices { device.link.setAway(true) }

@@ -7,7 +7,7 @@ import UbiquityTestSupport
 @Suite struct SettlerTests {
     // MARK: Order
 
-    @Test func aChildMayComeBeforeItsParents() throws {
+    @Test func childMayPrecedeItsParents() throws {
         let fixture = try Fixture()
         let outer = Fixture.id(1), inner = Fixture.id(2)
         try fixture.receive(
@@ -16,7 +16,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    @Test func aChildWaitsForAParentOfALaterPage() throws {
+    @Test func childWaitsForAParentOnALaterPage() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(2, "f", in: Fixture.id(1)))
         #expect(try fixture.paths() == [])
@@ -50,7 +50,7 @@ import UbiquityTestSupport
     }
 
     /// Seed 120023234 of the simulator: a local folder was merged with the cloud's, whose record is staged.
-    @Test func aChildWaitsForAParentThatIsHeld() throws {
+    @Test func childWaitsForAStagedParent() throws {
         let fixture = try Fixture()
         let folder = fixture.folder(1, "folder"), child = fixture.folder(2, "child", in: folder.id, at: 2)
         try fixture.receive(fixture.folder(3, "folder"), fixture.folder(2, "child", in: Fixture.id(3)))
@@ -103,14 +103,14 @@ import UbiquityTestSupport
         #expect(row.dirty == .content && row.nextVersion == (isChanged ? Fixture.version(2) : file.content?.version))
     }
 
-    @Test func anOlderRecordChangesNothing() throws {
+    @Test func olderRecordChangesNothing() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "new", at: 5))
         try fixture.receive(fixture.file(1, "old", at: 4))
         #expect(try fixture.paths() == ["new"])
     }
 
-    @Test func theSameRecordTwiceIsOne() throws {
+    @Test func repeatedRecordChangesNothing() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "a", at: 5))
         let row = try fixture.found("a")
@@ -138,7 +138,7 @@ import UbiquityTestSupport
     }
 
     /// Seed 6600880 of the simulator: the file's deletion is being sent, and the cloud may refuse it.
-    @Test func aNameWaitsForItsFileToComeBack() throws {
+    @Test func nameWaitsForItsFilesReturn() throws {
         let fixture = try Fixture()
         let link = RemoteItem(
             id: Fixture.id(2), kind: .hardLink, revision: Revision(1), parent: .root, name: try ItemName("b"), mode: 0o644,
@@ -160,7 +160,7 @@ import UbiquityTestSupport
 
     /// Seed 15004100 of the simulator: a power loss dropped the record that an excluded file was included and uploaded,
     /// and another device has given it a link.
-    @Test(arguments: [false, true]) func aNameWaitsForItsFileBesideALocalOne(isInOnePage: Bool) throws {
+    @Test(arguments: [false, true]) func nameWaitsForItsFileBesideAnExcludedOne(isInOnePage: Bool) throws {
         let fixture = try Fixture()
         _ = try fixture.make(".a.swp")
         try fixture.index.write(.remote) { transaction in
@@ -186,7 +186,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    @Test func aNameTakenHereByANewItemIsLeftToTheCloud() throws {
+    @Test func nameClashWithANewItemIsLeftToTheCloud() throws {
         let fixture = try Fixture()
         let local = try fixture.make("a")
         try fixture.receive(fixture.file(1, "a"))
@@ -194,7 +194,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 1)
     }
 
-    @Test func aDeletionFreesTheNameForTheNextItem() throws {
+    @Test func deletionFreesTheNameForTheNextItem() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "a"))
         var gone = fixture.file(1, "a", at: 2)
@@ -231,7 +231,7 @@ import UbiquityTestSupport
         try fixture.check()
     }
 
-    @Test func recreatedFolderTakesInExcludedItems() throws {
+    @Test func recreatedFolderKeepsExcludedItems() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "folder"))
         try fixture.make("folder/a~")
@@ -241,7 +241,7 @@ import UbiquityTestSupport
         #expect(try fixture.found("folder").id == Fixture.id(2))
     }
 
-    @Test func aFolderThatIsTakenBackIsAnOrdinaryOne() throws {
+    @Test func restoredFolderIsOrdinaryAgain() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "folder"))
         try fixture.make("folder/a~")
@@ -253,7 +253,7 @@ import UbiquityTestSupport
 
     /// Seed 442524750 of the simulator: a change in it restores the folder, and the commit's answer contains only the
     /// folder. By then another folder has its name.
-    @Test(arguments: [false, true]) func aFolderThatComesBackIsNoOtherOfItsName(answerComesLater: Bool) throws {
+    @Test(arguments: [false, true]) func restoredFolderStaysSeparateFromItsNamesake(answerComesLater: Bool) throws {
         let fixture = try Fixture()
         let outer = fixture.folder(1, "outer"), inner = fixture.folder(2, "inner", in: outer.id)
         try fixture.receive(outer, inner)
@@ -268,7 +268,7 @@ import UbiquityTestSupport
     }
 
     /// The file waits for the name, the folder for the file's departure.
-    @Test func aFileGetsTheNameOfTheDeletedFolderItIsIn() throws {
+    @Test func fileGetsTheNameOfItsDeletedFolder() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "name"), fixture.file(2, "f", in: Fixture.id(1)))
         try fixture.make("name/a~")
@@ -281,7 +281,7 @@ import UbiquityTestSupport
 
     // MARK: Folders
 
-    @Test func aFolderMovedIntoItsFormerChild() throws {
+    @Test func folderMovesIntoItsFormerChild() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
         // The cloud moved b to the top, then a into b; the feed brings a first.
@@ -290,7 +290,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    @Test func aMoveMadeHereYieldsToTheCloudsMoveTheOtherWayRound() throws {
+    @Test func localMoveLosesToTheOppositeRemoteMove() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
         try fixture.rename("a", "b/a")
@@ -300,7 +300,7 @@ import UbiquityTestSupport
         #expect(try !fixture.found("a").dirty.contains(.place))
     }
 
-    @Test func aMoveMadeHereIsNotOverwritten() throws {
+    @Test func localMoveIsNotOverwritten() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "folder"), fixture.file(2, "f"))
         try fixture.rename("f", "folder/f")
@@ -316,7 +316,7 @@ import UbiquityTestSupport
         return item
     }
 
-    @Test func aFolderGoesWithItsChildrenInAnyOrder() throws {
+    @Test func folderIsDeletedWithChildrenInAnyOrder() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
         try fixture.receive(fixture.file(3, "f", in: Fixture.id(2)))
@@ -329,7 +329,7 @@ import UbiquityTestSupport
 
     /// The folder cannot be removed while it contains the child, and the child cannot leave while the folder has the
     /// name.
-    @Test(arguments: [false, true]) func aChildTakesTheNameOfItsDeletedFolder(reversed: Bool) throws {
+    @Test(arguments: [false, true]) func childTakesTheNameOfItsDeletedFolder(reversed: Bool) throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
         let news = [gone(fixture.folder(1, "a", at: 2)), fixture.folder(2, "a", at: 2)]
@@ -340,7 +340,7 @@ import UbiquityTestSupport
     }
 
     /// A new item in a deleted folder keeps the folder, and its name, until the cloud has decided.
-    @Test func aDeletedFolderWithSomethingNewInItKeepsItsName() throws {
+    @Test func deletedFolderWithANewItemKeepsItsName() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
         try fixture.make("a/new")
@@ -349,7 +349,7 @@ import UbiquityTestSupport
         #expect(try fixture.found("a").id == Fixture.id(1))
     }
 
-    @Test func aFolderWithSomethingNewInItStays() throws {
+    @Test func folderWithANewItemStays() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
         try fixture.make("a/new")
@@ -357,7 +357,7 @@ import UbiquityTestSupport
         #expect(try fixture.paths() == ["a", "a/new"])
     }
 
-    @Test func anEditWinsAgainstADeletion() throws {
+    @Test func editWinsOverADeletion() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.materialize("f")
@@ -366,7 +366,7 @@ import UbiquityTestSupport
         #expect(try fixture.found("f").dirty.contains(.content))
     }
 
-    @Test func aFileThatIsBeingWrittenIsNotTakenAway() throws {
+    @Test func openWriterKeepsADeletedFile() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         let row = try fixture.materialize("f")
@@ -378,7 +378,7 @@ import UbiquityTestSupport
         #expect(try fixture.paths() == [])
     }
 
-    @Test func aRenameHereDoesNotKeepWhatTheCloudDeleted() throws {
+    @Test func localRenameDoesNotPreventARemoteDeletion() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
         try fixture.rename("f", "g")
@@ -388,7 +388,7 @@ import UbiquityTestSupport
 
     // MARK: Content
 
-    @Test func aPlaceholderShowsTheNewestVersion() throws {
+    @Test func placeholderShowsTheNewestVersion() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
         try fixture.receive(fixture.file(1, "f", at: 2, version: 2, size: 20))
@@ -398,7 +398,7 @@ import UbiquityTestSupport
         #expect(try fixture.waiting == 0)
     }
 
-    @Test func aContentThatIsHereStaysUntilTheNextIsDownloaded() throws {
+    @Test func contentStaysUntilTheNextIsDownloaded() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
         let row = try fixture.materialize("f")
@@ -408,7 +408,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.records(.awaitingContent, limit: 10) } == [Fixture.id(1)])
     }
 
-    @Test func aPartialContentOfAnOldVersionIsDroppedAndTheInodeIsNew() throws {
+    @Test func oldPartialContentIsDroppedWithANewInode() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
         let row = try fixture.materialize("f")
@@ -423,7 +423,7 @@ import UbiquityTestSupport
         #expect(after.ino != row.ino)
     }
 
-    @Test func theNameOfTheVersionsIsNeverShown() throws {
+    @Test func versionsFolderNameIsNeverShown() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d"), fixture.folder(2, ".versions", in: Fixture.id(1)))
         try fixture.receive(fixture.file(3, ".versions"), fixture.file(4, "in", in: Fixture.id(2)))

@@ -22,7 +22,7 @@ import UbiquityTestSupport
     }
 
     /// The file itself took the place of its link, when its first name was removed.
-    @Test func aFileAndItsFurtherNameAreWhereTheyWere() async throws {
+    @Test func undoRestoresAFileAndItsLink() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [UInt8(number)]) }
@@ -67,7 +67,7 @@ import UbiquityTestSupport
     }
 
     /// Items that arrive meanwhile are no answer: with so many more items the same deletions would be fewer than half.
-    @Test(arguments: [false, true]) func theyAreHeldUntilAPersonAnswers(isRestarted: Bool) async throws {
+    @Test(arguments: [false, true]) func deletionsStayOnHoldUntilAnswered(isRestarted: Bool) async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
@@ -92,7 +92,7 @@ import UbiquityTestSupport
     }
 
     /// The cloud is away when the device starts again.
-    @Test func theyAreKnownAtOnceAfterARestart() async throws {
+    @Test func deletionsOnHoldAreKnownAfterARestart() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
@@ -112,7 +112,7 @@ import UbiquityTestSupport
     }
 
     /// There are many more files on this device, and the cloud has none of them.
-    @Test func ignoredFileIsNoItemOfTheContainer() async throws {
+    @Test func ignoredFilesDoNotCount() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             try world.a.makeFolder("x.nosync")

@@ -8,7 +8,7 @@ import UbiquityWire
 
 /// The size of one upload request.
 @Suite struct UploadPaceTests {
-    @Test func aFastLineGetsLargeRequestsSoon() {
+    @Test func fastLineGetsLargeRequestsSoon() {
         var pace = UploadPace()
         for _ in 0..<2 { pace.took(.milliseconds(10), for: pace.bytes) }
         #expect(pace.bytes == 4 << 20 && pace.lanes == 3)
@@ -19,7 +19,7 @@ import UbiquityWire
 
     /// Bytes a second, and whether a request that takes longer than a minute fails.
     @Test(arguments: [16_000, 50_000, 125_000, 1_000_000])
-    func aSlowLineGetsWhatItCanAnswerForInTime(rate: Int) {
+    func slowLineGetsSmallRequests(rate: Int) {
         var pace = UploadPace()
         for round in 0..<20 {
             let bytes = max(pace.bytes, 300_000)
@@ -46,7 +46,7 @@ import UbiquityWire
         #expect(pace.bytes == refused / 2)
     }
 
-    @Test func itRecovers() {
+    @Test func paceRecoversAfterAnOutage() {
         var pace = UploadPace()
         for round in 0..<20 {
             pace.failed(begunAt: .seconds(round), now: .seconds(round))
@@ -61,7 +61,7 @@ import UbiquityWire
         #expect(pace.bytes == 4 << 20)
     }
 
-    @Test func momentsWithoutLengthAreNoTrap() {
+    @Test func zeroDurationsDoNotTrap() {
         var pace = UploadPace()
         pace.took(.zero, for: 0)
         pace.took(.seconds(-1), for: 1)
@@ -75,7 +75,7 @@ import UbiquityWire
     static let seed: UInt64 = 17
 
     /// It is throttled by so much, and does not wait for the next full scan.
-    @Test func aLargeFileSavedAgainAndAgainRestsAndGoesUp() async throws {
+    @Test func frequentlySavedLargeFileIsThrottledAndUploaded() async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(200_000))
             try await world.settle()
@@ -115,7 +115,7 @@ import UbiquityWire
 
     /// A program saves several times a second: most states are replaced before their upload, and the status says why
     /// they wait. Small contents are sent in the commit, large ones before it.
-    @Test(arguments: [1_000, 200_000]) func aFileSavedAgainAndAgainIsSlowedDown(length: Int) async throws {
+    @Test(arguments: [1_000, 200_000]) func frequentlySavedFileIsThrottled(length: Int) async throws {
         try await run { world in
             try await world.a.create("f", Array(repeating: 0, count: length))
             try await world.settle()

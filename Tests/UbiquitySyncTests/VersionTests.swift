@@ -44,7 +44,7 @@ import UbiquityWire
     }
 
     /// The name that it is moved to had another document, which is in the trash then.
-    @Test func aFileInConflictStaysItWhenItIsMovedOverAnother() async throws {
+    @Test func conflictStaysWithAFileMovedOverAnother() async throws {
         try await run(["a", "b"]) { world in
             let (_, won) = try await makeConflict(world)
             try await world.a.create("other", [7])
@@ -61,7 +61,7 @@ import UbiquityWire
     }
 
     /// A program has it open here, so the edit is not shown: a removal removes only the shown state.
-    @Test func anEditThatWasNotShownYetIsNotRemoved() async throws {
+    @Test func removalKeepsAnEditNotShownYet() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -103,7 +103,7 @@ import UbiquityWire
     }
 
     /// The feed may bring the conflict before the commit's answer.
-    @Test(arguments: 1...8) func theWinnerIsFetchedAtOnce(seed: UInt64) async throws {
+    @Test(arguments: 1...8) func winnerIsDownloadedAtOnce(seed: UInt64) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
             var slow = NetworkConditions.perfect
             slow.delay = .milliseconds(1)...(.seconds(1))
@@ -112,7 +112,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aDecisionIsMadeOfflineAndHoldsEverywhere() async throws {
+    @Test func offlineResolutionHoldsEverywhere() async throws {
         try await run { world in
             _ = try await makeConflict(world)
             let found = try #require(try conflicts(world.b).first)
@@ -133,7 +133,7 @@ import UbiquityWire
     }
 
     /// The last earlier one: the record has no more, and the list fetched before is outdated.
-    @Test func aRemovedEarlierVersionIsListedNoMore() async throws {
+    @Test func removedEarlierVersionIsNotListed() async throws {
         try await run { world in
             _ = try await makeConflict(world)
             func kinds(_ device: SimulatedDevice) async throws -> [RemoteVersion.Kind] {
@@ -147,7 +147,7 @@ import UbiquityWire
         }
     }
 
-    @Test func theSameDecisionTwiceIsOne() async throws {
+    @Test func repeatedResolutionIsOne() async throws {
         try await run { world in
             _ = try await makeConflict(world)
             for device in [world.a, world.b] {
@@ -176,7 +176,7 @@ import UbiquityWire
         }
     }
 
-    @Test func movedOverTheFileItIsAnOrdinarySave() async throws {
+    @Test func versionMovedOverTheFileIsASave() async throws {
         try await run { world in
             let (lost, _) = try await makeConflict(world)
             let found = try #require(try conflicts(world.b).first)
@@ -224,7 +224,7 @@ import UbiquityWire
         }
     }
 
-    @Test(arguments: [-365.0, 365.0]) func aClockAYearOffNeitherWinsNorLoses(days: Double) async throws {
+    @Test(arguments: [-365.0, 365.0]) func clockAYearOffNeitherWinsNorLoses(days: Double) async throws {
         let skewed = SimulatedDevice.Settings(skew: .seconds(days * 86_400))
         for name in ["a", "b"] {
             try await run(["a", "b"], [name: skewed]) { world in
@@ -237,7 +237,7 @@ import UbiquityWire
         }
     }
 
-    @Test func earlierVersionsAreAskedForAndStandThereOffline() async throws {
+    @Test func earlierVersionsAreListedOffline() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -257,7 +257,7 @@ import UbiquityWire
         }
     }
 
-    @Test func aCloudThatDoesNotAnswerIsWaitedForOnce() async throws {
+    @Test func silentCloudIsAwaitedOnce() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -299,7 +299,7 @@ import UbiquityWire
     }
 
     /// Swift treats both as one text; they are two files, in two folders.
-    @Test func theTrashTellsNamesApartByTheirBytes() async throws {
+    @Test func trashDistinguishesNamesByBytes() async throws {
         let names = ["\u{e9}", "e\u{301}", "E\u{301}"]
         try await run { world in
             for name in names {
@@ -349,7 +349,7 @@ import UbiquityWire
 
     /// A link, which is restored first, restores its file's folder; the folder is no deleted one then. An item whose
     /// name another one has by now is not restored.
-    @Test func allOfADeletedFolderComesBackOnce() async throws {
+    @Test func deletedFolderIsRestoredOnce() async throws {
         try await run { world in
             for folder in ["d", "d/e", "d/e/s"] { try world.a.makeFolder(folder) }
             for name in ["d/e/g", "d/e/h", "d/e/s/i", "d/twice"] { try await world.a.create(name, [7]) }

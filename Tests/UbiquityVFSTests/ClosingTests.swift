@@ -32,7 +32,7 @@ import UbiquityVFS
 
     private func row(_ ino: UInt64) throws -> ItemRow { try #require(try container.index.row(ino: ino)) }
 
-    @Test func aRenameTakesTheNoteAlong() async throws {
+    @Test func renameCarriesADeferredClose() async throws {
         let document = try row(makeNoted("document", "old"))
         let (ino, handle) = try make("document.tmp", "new content")
         try container.fs.sync(handle)
@@ -51,7 +51,7 @@ import UbiquityVFS
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    @Test func theNextFileTakesTheNoteAlong() throws {
+    @Test func nextCreationCarriesADeferredClose() throws {
         let (first, handle) = try make("first", "one")
         container.fs.release(handle)
         let (second, other) = try make("second", "two")
@@ -63,7 +63,7 @@ import UbiquityVFS
         #expect(try row(second).size == 3)
     }
 
-    @Test func itIsNotedIfNothingComes() async throws {
+    @Test func deferredCloseIsRecordedAfterAWhile() async throws {
         for round in 0..<3 {
             let (ino, handle) = try make("file\(round)", "text")
             container.fs.release(handle)
@@ -85,7 +85,7 @@ import UbiquityVFS
         #expect(try !row(ino).isWriting)
     }
 
-    @Test func aRenameThatFailsLeavesTheNote() throws {
+    @Test func failedRenameKeepsTheDeferredClose() throws {
         try container.makeDirectory("folder")
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
@@ -95,7 +95,7 @@ import UbiquityVFS
         #expect(try !row(ino).isWriting)
     }
 
-    @Test func aMakingThatFailsLeavesTheNote() throws {
+    @Test func failedCreationKeepsTheDeferredClose() throws {
         _ = try makeNoted("taken", "")
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
@@ -104,7 +104,7 @@ import UbiquityVFS
         #expect(try row(ino).size == 4)
     }
 
-    @Test func moreThanMayWaitAreNoted() throws {
+    @Test func deferredClosesBeyondTheLimitAreRecorded() throws {
         let made = try (0..<100).map { try make("file\($0)", "text") }
         for (_, handle) in made { container.fs.release(handle) }
         #expect(container.fs.openHandleCount == 0)
@@ -130,7 +130,7 @@ import UbiquityVFS
         #expect(try !row(third).isWriting)
     }
 
-    @Test func removalsTruncationsAndTimesComeAfterTheNote() async throws {
+    @Test func removalsTruncationsAndTimesFollowTheDeferredClose() async throws {
         let (removed, first) = try make("removed", "text")
         container.fs.release(first)
         try container.unlink("removed")
@@ -149,7 +149,7 @@ import UbiquityVFS
         #expect(try row(touched).modifiedAt == Timestamp(nanoseconds: 5))
     }
 
-    @Test func anIgnoreFileIsInForceForTheNextFile() throws {
+    @Test func ignoreFileAppliesToTheNextFile() throws {
         let (_, handle) = try make(".ubiquityignore", "*.tmp\n")
         container.fs.release(handle)
         let ino = try container.create("file.tmp")
@@ -161,7 +161,7 @@ import UbiquityVFS
     }
 
     /// The kernel reports a close late: a program may rename the file before.
-    @Test func aRenameBeforeTheReleaseKnowsTheSize() async throws {
+    @Test func renameBeforeTheReleaseRecordsTheSize() async throws {
         _ = try makeNoted("document", "old")
         let (ino, handle) = try make("document.tmp", "new content")
         try container.fs.sync(handle)
@@ -189,7 +189,7 @@ import UbiquityVFS
     }
 
     /// The entry of a new file in the durable index is enough for the next start to find it.
-    @Test func theFirstSyncOfANewFileIsNotedWithTheCloseOrSoon() async throws {
+    @Test func firstSyncOfANewFileIsRecordedWithTheClose() async throws {
         let (ino, handle) = try make("file", "text")
         try container.fs.sync(handle)
         #expect(container.index.hasDurableChanges)

@@ -7,7 +7,7 @@ import UbiquitySystem
 @Suite struct CompletionWaitersTests {
     /// A cancellation comes at any moment, also at the start of the wait. An open ends its watch for the inode like
     /// that, and would otherwise hang for ever.
-    @Test func aCancelledWaitEndsWheneverThatComes() async throws {
+    @Test func cancelledWaitEndsAtAnyMoment() async throws {
         let waiters = CompletionWaiters()
         for round in 0..<30_000 {
             let begun = Shared(Atomic(false)), ended = Lock(false)

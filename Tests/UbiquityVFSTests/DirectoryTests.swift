@@ -55,7 +55,7 @@ import UbiquitySystem
         #expect(stayed.subtracting(listed).isEmpty)
     }
 
-    @Test func anOffsetMeansTheSameWhoeverReads() throws {
+    @Test func offsetMeansTheSameForAllReaders() throws {
         let container = try TestContainer()
         for number in 10..<40 { try container.create("f\(number)") }
         var offset: Int64 = 0
@@ -94,7 +94,7 @@ import UbiquitySystem
     }
 
     /// The kernel drops its cached listing after a change, unless the change was its own.
-    @Test func aListingThatAnotherDeviceChangesIsDropped() throws {
+    @Test func remoteChangeDropsACachedListing() throws {
         let container = try TestContainer()
         try container.create("a")
         try container.rename("a", to: "b")
@@ -136,7 +136,7 @@ import UbiquitySystem
         #expect((UInt64(30)..<50).count { departures.name(of: $0, from: 3) != nil } == 4)
     }
 
-    @Test func aRemovedDirectoryIsEmpty() throws {
+    @Test func removedDirectoryIsEmpty() throws {
         let container = try TestContainer()
         let ino = try container.makeDirectory("d")
         _ = try container.lookup("d")

@@ -23,7 +23,7 @@ import UbiquitySystem
 
     /// The kernel reports a close late. If the power fails before, a truncated new content must be recognizable, so
     /// that the old one is restored.
-    @Test func aSaveThatIsRenamedBeforeItsReleaseIsKnownBySize() throws {
+    @Test func saveRenamedBeforeItsReleaseIsRecordedWithItsSize() throws {
         let container = try TestContainer()
         try container.create("document", "old")
         let new = try container.fs.create(
@@ -37,7 +37,7 @@ import UbiquitySystem
     }
 
     /// As `sed -i` does: the kernel may serve the new file, and a mapping of it may exist until its release.
-    @Test func aSaveThatTheKernelServesIsKnownBySize() throws {
+    @Test func passthroughSaveIsRecordedWithItsSize() throws {
         let kernel = FakePassthrough(), container = try TestContainer(passthrough: kernel)
         try container.create("document", "old")
         let new = try container.fs.create(
@@ -63,7 +63,7 @@ import UbiquitySystem
     }
 
     /// Its bytes may not be on the disk, whatever its size.
-    @Test func aDownloadThatTakesAPlaceIsOnTheDisk() async throws {
+    @Test func replacingDownloadIsSynced() async throws {
         let container = try TestContainer()
         try container.create("document", "old")
         let row = try container.cloud.add("a", Array("text".utf8))
@@ -81,7 +81,7 @@ import UbiquitySystem
     }
 
     /// The kernel reports a failure once: another sync of the same content succeeds.
-    @Test func aSyncThatFailedInTheBackgroundIsKnownToAll() async throws {
+    @Test func failedBackgroundSyncIsReportedToAll() async throws {
         let container = try TestContainer()
         let ino = try container.create("document", "text")
         let content = try #require(try container.index.row(ino: ino)?.content)
@@ -98,7 +98,7 @@ import UbiquitySystem
     }
 
     /// A failure for a program is one for the index too, which must not record the content as durable.
-    @Test func aSyncThatFailedForAProgramIsKnownToAll() async throws {
+    @Test func failedProgramSyncIsReportedToAll() async throws {
         let container = try TestContainer()
         let ino = try container.create("document", "text")
         let content = try #require(try container.index.row(ino: ino)?.content)
@@ -136,7 +136,7 @@ import UbiquitySystem
         #expect(UbiquityError.Code.quotaExceeded.errno == .EDQUOT)
     }
 
-    @Test func theSpaceIsThatOfTheDisk() throws {
+    @Test func spaceIsThatOfTheDisk() throws {
         let container = try TestContainer()
         let disk = try container.fs.statistics()
         #expect(try disk.totalBytes == FileSystem.fileSystemStatus(container.folder).totalBytes)
@@ -152,7 +152,7 @@ import UbiquitySystem
     }
 
     /// The last close could not be recorded. The next writer, which changes nothing, must not hide that.
-    @Test func nextWriterRecordsFailedNotes() async throws {
+    @Test func nextWriterRecordsAFailedClose() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", Array("text".utf8))
         #expect(try await container.content(of: row.ino) == "text")

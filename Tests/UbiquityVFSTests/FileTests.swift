@@ -69,7 +69,7 @@ import UbiquitySystem
         }
     }
 
-    @Test func aWriterIsRecordedBeforeTheOpenIsAnswered() async throws {
+    @Test func writerIsRecordedBeforeTheOpenReturns() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let handle = try await container.open(ino, .readWrite)
@@ -78,7 +78,7 @@ import UbiquitySystem
         #expect(try container.index.row(ino: ino)?.isWriting == false)
     }
 
-    @Test func theIndexLearnsOfAChangeAtTheLastClose() async throws {
+    @Test func lastCloseRecordsTheChange() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let before = try #require(try container.index.row(ino: ino))
@@ -173,7 +173,7 @@ import UbiquitySystem
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    @Test func anUnlinkedFileLivesWhileItIsOpen() async throws {
+    @Test func unlinkedFileStaysWhileOpen() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         _ = try container.lookup("a")
@@ -193,7 +193,7 @@ import UbiquitySystem
     }
 
     /// Through /proc/self/fd, which leads to the inode. Attributes too exist as long as the file.
-    @Test func anUnlinkedFileCanBeOpenedAgain() async throws {
+    @Test func unlinkedFileCanBeReopened() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         _ = try container.lookup("a")
@@ -223,7 +223,7 @@ import UbiquitySystem
         #expect(try container.contents.all().isEmpty)
     }
 
-    @Test func aReplacedFileLivesWhileItIsOpen() async throws {
+    @Test func replacedFileStaysWhileOpen() async throws {
         let container = try TestContainer()
         let old = try container.create("a", "old")
         let new = try container.create("b", "new")
@@ -293,7 +293,7 @@ import UbiquitySystem
 
     /// A file that is open all day is not the least recently used one at its close.
     @Test(arguments: [OpenFlags(), .writeOnly, [.writeOnly, .truncate]])
-    func theLastUseIsTheClose(flags: OpenFlags) async throws {
+    func lastUseIsTheClose(flags: OpenFlags) async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "text")
         func used() throws -> Timestamp {
@@ -362,7 +362,7 @@ import UbiquitySystem
     }
 
     /// Its link count has changed.
-    @Test func theLastNameGoesWithATimeOfChange() async throws {
+    @Test func removalOfANameUpdatesTheChangeTime() async throws {
         let container = try TestContainer()
         try container.create("new", "text")
         for replaced in [false, true] {
@@ -378,7 +378,7 @@ import UbiquitySystem
 
     /// The file exists: a program must not take it for deleted.
     @Test(arguments: [[], OpenFlags.readWrite])
-    func aContentThatIsGoneIsAnErrorOfTheDisk(flags: OpenFlags) async throws {
+    func missingContentIsAnIOError(flags: OpenFlags) async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let content = try #require(try container.index.row(ino: ino)?.content)

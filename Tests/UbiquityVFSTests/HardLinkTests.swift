@@ -77,7 +77,7 @@ struct HardLinkTests {
         try check(container)
     }
 
-    @Test(arguments: ["a", "b"]) func aNameThatIsTakenOverLeavesTheOthers(_ name: String) async throws {
+    @Test(arguments: ["a", "b"]) func replacedNameKeepsTheOthers(_ name: String) async throws {
         let container = try TestContainer()
         let file = try container.create("a", "old")
         try link(container, file, "b")
@@ -92,7 +92,7 @@ struct HardLinkTests {
         try check(container)
     }
 
-    @Test func aNameOfSeveralTakesTheOneOfAnother() async throws {
+    @Test func linkReplacesAnotherFile() async throws {
         let container = try TestContainer()
         let file = try container.create("a", "one")
         try link(container, file, "b")
@@ -138,7 +138,7 @@ struct HardLinkTests {
         try check(container)
     }
 
-    @Test func aTemporaryFileThatIsLinkedToItsNameGoesUpUnderThat() async throws {
+    @Test func linkedTemporaryFileIsUploadedUnderItsName() async throws {
         let container = try TestContainer()
         let file = try container.create("doc.swp", "text")
         #expect(try container.index.row(ino: file)?.isExcluded == true)
@@ -152,7 +152,7 @@ struct HardLinkTests {
     }
 
     /// A linked backup would keep the document's identity. A program that cannot link renames or copies instead.
-    @Test func aSyncedFileGetsNoIgnoredName() throws {
+    @Test func syncedFileGetsNoIgnoredName() throws {
         let container = try TestContainer()
         let file = try container.create("doc", "text")
         #expect(errno { try link(container, file, "doc~") } == .EXDEV)

@@ -38,7 +38,7 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "behind")
     }
 
-    @Test func aRemovedFileIsLetGoOf() async throws {
+    @Test func removedFileIsReleased() async throws {
         let ino = try container.create("a", "text")
         _ = try await openAndClose(ino)
         #expect(container.fs.idle.count == 1)
@@ -46,7 +46,7 @@ import UbiquityVFS
         #expect(container.fs.idle.count == 0 && kernel.count == 0)
     }
 
-    @Test func aFileThatIsRemovedWhileOpenIsNotKept() async throws {
+    @Test func fileRemovedWhileOpenIsNotKept() async throws {
         let ino = try container.create("a", "text")
         let opened = try await container.fs.open(ino, flags: [], caller: container.caller).value
         try container.unlink("a")
@@ -54,7 +54,7 @@ import UbiquityVFS
         #expect(container.fs.idle.count == 0 && kernel.count == 0)
     }
 
-    @Test func aReplacedFileIsLetGoOf() async throws {
+    @Test func replacedFileIsReleased() async throws {
         let old = try container.create("a", "old"), new = try container.create("b", "new")
         for ino in [old, new] { _ = try await openAndClose(ino) }
         #expect(kernel.count == 2)
@@ -64,7 +64,7 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "new")
     }
 
-    @Test func anEvictionFindsNothingOpen() async throws {
+    @Test func evictionFindsNothingOpen() async throws {
         let ino = try container.create("a", "text")
         _ = try await openAndClose(ino)
         let key = try #require(try container.index.row(ino: ino)).key
@@ -78,7 +78,7 @@ import UbiquityVFS
         IdleContents.Content(file: try .open("/dev/null", .readOnly), id: ContentID(number), backing: nil)
     }
 
-    @Test func theOldestMakeRoom() throws {
+    @Test func oldestDescriptorsAreClosedFirst() throws {
         let idle = IdleContents(capacity: IdleContents.capacity), now = Timestamp(nanoseconds: 1)
         var gone = [IdleContents.Content]()
         // One file suffices: the table does not read it.

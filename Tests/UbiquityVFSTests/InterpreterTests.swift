@@ -12,14 +12,14 @@ struct InterpreterTests {
         "bash --rcfile x duplicity", "sh +o posix duplicity", "dash -x duplicity -c", "perl -w -I lib bin/duplicity",
         "perl -Ilib/e duplicity", "ruby -W0 -r set duplicity", "node --import x --title=y duplicity",
     ])
-    func theScriptIsFound(line: String) { #expect(script(line) == "duplicity") }
+    func scriptNameIsFound(line: String) { #expect(script(line) == "duplicity") }
 
     @Test(arguments: [
         "python3", "python3 -c code duplicity", "python3 -Ic code duplicity", "bash -c duplicity", "bash -ec x duplicity",
         "sh -s duplicity", "perl -ne code duplicity", "node -e code duplicity", "node --eval code duplicity", "cat duplicity",
         "python3 cat duplicity", "python3 -m cat duplicity",
     ])
-    func nothingElseIsTakenForOne(line: String) { #expect(script(line) != "duplicity") }
+    func otherArgumentsAreNoScript(line: String) { #expect(script(line) != "duplicity") }
 
     private func script(_ line: String) -> String? {
         let words = line.split(separator: " ")

@@ -15,7 +15,7 @@ import UbiquityVFS
         #expect(container.kernel.take().isEmpty)
     }
 
-    @Test func aNewRemoteItemIsNewsWhereItsNameWasMissed() throws {
+    @Test func newRemoteItemInvalidatesACachedAbsence() throws {
         let container = try TestContainer()
         #expect(try container.lookup("a") == nil)
         _ = container.kernel.take()

@@ -79,7 +79,7 @@ import UbiquityVFS
         #expect(try container.names() == ["b", "d"])
     }
 
-    @Test func aFileOpenForWritingMayBeRenamedOverAnother() async throws {
+    @Test func openWriterMayBeRenamedOverAnother() async throws {
         let container = try TestContainer()
         try container.create("document", "old")
         let target = try #require(try container.lookup("document"))
@@ -142,7 +142,7 @@ import UbiquityVFS
         #expect(try container.lookup("other name") == nil)
     }
 
-    @Test func aSpecialFileTakesADocumentsName() throws {
+    @Test func specialFileReplacesADocument() throws {
         let container = try TestContainer()
         try container.create("f", "text")
         _ = try container.fs.makeNode(

@@ -27,7 +27,7 @@ import UbiquityVFS
         #expect(kernel.count == 1)
     }
 
-    @Test func theFirstOpenDecidesUntilTheLastClose() async throws {
+    @Test func firstOpenDecidesUntilTheLastClose() async throws {
         container.cloud.allow(1000)
         let row = try container.cloud.add("a", Array(repeating: 1, count: 5000))
         let partial = try await open(row.ino)
@@ -63,7 +63,7 @@ import UbiquityVFS
     }
 
     /// A store to a page that is mapped and dirty leaves the file's times as they are.
-    @Test func aCloseThatComesLateIsTheChangeOnlyWhereThereMayHaveBeenAMapping() async throws {
+    @Test func lateCloseIsTheChangeOnlyAfterAMapping() async throws {
         for (name, flags) in [("a", OpenFlags.writeOnly), ("b", .readWrite)] {
             let ino = try container.create(name, "before")
             let opened = try await open(ino, flags)
@@ -78,7 +78,7 @@ import UbiquityVFS
     }
 
     /// Its times show stores through a mapping.
-    @Test func theAttributesOfAFileWithoutANameAreNotKept() throws {
+    @Test func unnamedFilesAttributesAreNotCached() throws {
         let made = try container.fs.createUnnamed(
             parent: 1, mode: 0o600, flags: [.readWrite], caller: container.caller)
         #expect(made.opened.backing != nil && made.attributes.isChanging)
@@ -159,7 +159,7 @@ import UbiquityVFS
         for handle in [made.opened.handle, opened.handle] { container.fs.release(handle) }
     }
 
-    @Test func aMappingThatOutlivesTheHandleIsWatched() async throws {
+    @Test func mappingBeyondTheHandleIsWatched() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
         // For the kernel a mapping is one more writer of the backing file.
@@ -178,7 +178,7 @@ import UbiquityVFS
     }
 
     /// Any program may sync the file, also one that does not write.
-    @Test func aSyncByAReaderDoesNotEndTheWatch() async throws {
+    @Test func syncByAReaderKeepsTheWatch() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
         var mapping: FileDescriptor? = try kernel.open(opened)
@@ -215,7 +215,7 @@ import UbiquityVFS
         #expect(try await eventually { try row(ino).isWriting == false })
     }
 
-    @Test func aMappedFileCanBeOpenedAgain() async throws {
+    @Test func mappedFileCanBeReopened() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
         var mapping: FileDescriptor? = try kernel.open(opened)
@@ -236,7 +236,7 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "late")
     }
 
-    @Test func anUnlinkedMappedFileIsForgotten() async throws {
+    @Test func unlinkedMappedFileIsForgotten() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
         var mapping: FileDescriptor? = try kernel.open(opened)
@@ -303,7 +303,7 @@ import UbiquityVFS
     }
 
     /// The kernel reports a write by a user who may not keep the bits. It also reports a chown to the same owner.
-    @Test(arguments: [false, true]) func theKernelTellsWhenRightsGo(isUnlinked: Bool) async throws {
+    @Test(arguments: [false, true]) func kernelReportsClearedPrivileges(isUnlinked: Bool) async throws {
         let ino = try container.create("a", "x")
         let passed = try await open(ino, .writeOnly)
         if isUnlinked { try container.unlink("a") }
@@ -339,7 +339,7 @@ import UbiquityVFS
         #expect(try await container.set(folder, AttributeChanges(dropsPrivileges: true)).mode & 0o7777 == 0o2777)
     }
 
-    @Test func theKernelDoesNotKeepTimesOfWhatIsMapped() async throws {
+    @Test func mappedFilesTimesAreNotCached() async throws {
         let ino = try container.create("a", "x")
         _ = try container.lookup("a")
         #expect(try !container.fs.attributes(of: ino).isChanging)
@@ -351,7 +351,7 @@ import UbiquityVFS
         #expect(try await eventually { try !container.fs.attributes(of: ino).isChanging })
     }
 
-    @Test func aCreateIsPassedToo() throws {
+    @Test func createUsesPassthrough() throws {
         let made = try container.fs.create(
             parent: 1, name: Array("a".utf8), mode: 0o644, flags: [.readWrite, .create], caller: container.caller)
         #expect(made.opened.backing != nil)
@@ -371,7 +371,7 @@ import UbiquityVFS
         return opened
     }
 
-    @Test func aSmallFileThatIsReadAgainAndAgainIsServedFromPages() async throws {
+    @Test func frequentlyReadSmallFileIsServedFromPages() async throws {
         let ino = try container.create("a", "text")
         for _ in 0..<2 { #expect(try await look(ino).backing != nil) }
         let first = try await look(ino), next = try await look(ino)

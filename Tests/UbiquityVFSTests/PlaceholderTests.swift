@@ -33,7 +33,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try container.status(row.ino, "downloading-status") == "not-downloaded")
     }
 
-    @Test func aReadWaitsOnlyForItsBytes() async throws {
+    @Test func readWaitsOnlyForItsBytes() async throws {
         let container = try TestContainer()
         container.cloud.allow(1000)
         let row = try container.cloud.add("a", text)
@@ -58,7 +58,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// The kernel has a size for the inode, and would truncate another content to it.
-    @Test func anOpenThatMeetsAnotherContentIsToBeTriedAnew() async throws {
+    @Test func openMeetingAnotherContentIsRetried() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         guard case .later(let opening) = try container.fs.open(row.ino, flags: [], caller: container.caller) else {
@@ -98,7 +98,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     /// The kernel looks the name up again, and finds nothing.
-    @Test(arguments: [[], .readWrite] as [OpenFlags]) func anOpenThatFindsTheItemGoneIsToBeTriedAnew(_ flags: OpenFlags) async throws {
+    @Test(arguments: [[], .readWrite] as [OpenFlags]) func openFindingTheItemGoneIsRetried(_ flags: OpenFlags) async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         _ = try container.lookup("a")
@@ -115,7 +115,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
     }
 
-    @Test func aWriterWhoWaitsForAnItemThatGoesGetsNothing() async throws {
+    @Test func writerWaitingForARemovedItemFails() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
         let row = try container.cloud.add("a", text)
@@ -159,7 +159,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    @Test func aCancelledReadEnds() async throws {
+    @Test func cancelledReadEnds() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
         let row = try container.cloud.add("a", text)
@@ -172,7 +172,7 @@ private struct NoSurroundings: Surroundings {
         container.fs.release(handle)
     }
 
-    @Test func anOpenWaitsForAllOfASmallContent() async throws {
+    @Test func openOfASmallFileWaitsForItsContent() async throws {
         let container = try TestContainer(smallContent: 100)
         container.cloud.allow(0)
         let row = try container.cloud.add("a", Array(text.prefix(100)))
@@ -215,7 +215,7 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.begins == 1)
     }
 
-    @Test func aReaderOfAPartialFileSeesItsTruncation() async throws {
+    @Test func readerOfAPartialFileSeesItsTruncation() async throws {
         let container = try TestContainer()
         container.cloud.allow(1000)
         let row = try container.cloud.add("a", text)
@@ -230,7 +230,7 @@ private struct NoSurroundings: Surroundings {
 
     /// The task that downloaded the last chunk may have failed after it, and its download may be over: the whole
     /// content is here.
-    @Test(arguments: [false, true]) func writingDoesNotWaitForWhoBroughtTheLastOfIt(isOver: Bool) async throws {
+    @Test(arguments: [false, true]) func completedContentIsWritableAtOnce(isOver: Bool) async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
         container.cloud.endsDownloads(isOver)
@@ -450,7 +450,7 @@ private struct NoSurroundings: Surroundings {
     }
 
     @Test("MP-10: an open that waits for the content of a file ends when the file is gone", arguments: [OpenFlags([]), .readWrite])
-    func anOpenThatWaitsEndsWhenTheFileIsGone(flags: OpenFlags) async throws {
+    func waitingOpenEndsWithTheFile(flags: OpenFlags) async throws {
         let container = try TestContainer(smallContent: 10_000)
         container.cloud.allow(0)
         let row = try container.cloud.add("a", text)
@@ -477,7 +477,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try container.names().isEmpty)
     }
 
-    @Test func aPlaceholderIsAllData() async throws {
+    @Test func placeholderHasNoHoles() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
         let row = try container.cloud.add("a", text)
@@ -488,7 +488,7 @@ private struct NoSurroundings: Surroundings {
         container.fs.release(handle)
     }
 
-    @Test func aRemoteReplacementLeavesOpenersTheirContent() async throws {
+    @Test func remoteReplacementKeepsOpenContents() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         _ = try await container.content(of: row.ino)
@@ -506,7 +506,7 @@ private struct NoSurroundings: Surroundings {
         container.fs.release(handle)
     }
 
-    @Test func anOpenItemSaysSo() async throws {
+    @Test func openItemIsReportedAsOpen() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
         #expect(try !container.fs.isOpen(row.key))

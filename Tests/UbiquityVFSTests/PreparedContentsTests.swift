@@ -77,7 +77,7 @@ struct PreparedContentsTests {
     }
 
     /// A write clears the file's privileges, which the kernel would not do here.
-    @Test func aFileWithPrivilegesIsNotServedByTheKernel() throws {
+    @Test func fileWithPrivilegesGetsNoPassthrough() throws {
         let passthrough = FakePassthrough()
         let container = try TestContainer(passthrough: passthrough, preparation: .inline)
         _ = try makeUntilPrepared(container)

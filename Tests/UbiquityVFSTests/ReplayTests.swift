@@ -19,7 +19,7 @@ import UbiquityVFS
 
     private func name(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-    @Test func aNewItemIsMadeOnceMore() throws {
+    @Test func newItemIsReplayed() throws {
         let container = try replaying()
         #expect(try container.lookup("a") == nil)
         let row = try container.cloud.add("a", [1, 2])
@@ -128,7 +128,7 @@ import UbiquityVFS
         #expect(container.kernel.take() == [.listing(1)])
     }
 
-    @Test func aLocalChangeThatCameBetweenWins() throws {
+    @Test func localChangeDuringAReplayWins() throws {
         let container = try replaying()
         try container.cloud.add("a", [])
         try container.cloud.add("b", [])
@@ -141,7 +141,7 @@ import UbiquityVFS
         #expect(try container.names() == [])
     }
 
-    @Test func aRemovalTakesAwayNothingThatIsThere() throws {
+    @Test func replayedRemovalRemovesNothingExisting() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         container.fs.finishReplayIfAny()
@@ -185,7 +185,7 @@ import UbiquityVFS
     }
 
     /// The kernel caches the answer to a change of times, whatever news it got meanwhile.
-    @Test func theAnswerToATouchIsNotKept() throws {
+    @Test func touchAnswerIsNotCached() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         container.fs.finishReplayIfAny()
@@ -214,7 +214,7 @@ import UbiquityVFS
         container.fs.release(handle)
     }
 
-    @Test func aFolderIsReachedWhereTheKernelHasIt() throws {
+    @Test func replayUsesTheKernelsPath() throws {
         let container = try replaying()
         let folder = try container.cloud.add("old", [], kind: .directory)
         container.fs.finishReplayIfAny()
@@ -265,7 +265,7 @@ import UbiquityVFS
     }
 
     /// Changes in a folder are replayed at the folder's place in the kernel.
-    @Test func aFolderThatWentOnIsWhereItWasShown() throws {
+    @Test func folderMovedOnIsReplayedFromItsShownPlace() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
         container.fs.finishReplayIfAny()
@@ -322,7 +322,7 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    @Test func aReplacementComesFromNowhere() throws {
+    @Test func replacementIsReplayedFromOutside() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         container.fs.finishReplayIfAny()

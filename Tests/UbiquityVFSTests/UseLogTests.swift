@@ -6,7 +6,7 @@ import UbiquityCore
 /// The times of last uses, before they reach the index.
 @Suite struct UseLogTests {
     /// An open that finds the log full records a batch of it, and nothing is lost.
-    @Test func aFullLogWritesDownABatch() {
+    @Test func fullLogRecordsABatch() {
         let log = UseLog(), count = UInt64(UseLog.limit)
         for ino in 1..<count { #expect(log.add(ino, now: Timestamp(seconds: Int64(ino), nanoseconds: 0)).isEmpty) }
         let written = log.add(count, now: Timestamp(seconds: Int64(count), nanoseconds: 0))

@@ -53,7 +53,7 @@ import UbiquityVFS
 
     // MARK: Listing and reading
 
-    @Test func noListingShowsItAndAPathReachesIt() async throws {
+    @Test func versionsFolderIsHiddenButReachable() async throws {
         try container.makeDirectory("empty")
         #expect(try container.names() == ["empty", "report.txt"])
         #expect(try await names(".versions") == ["report.txt"])
@@ -65,7 +65,7 @@ import UbiquityVFS
         #expect(try container.fs.attributes(of: 1).links == 3)
     }
 
-    @Test func aVersionLooksLikeAFile() async throws {
+    @Test func versionLooksLikeAFile() async throws {
         let found = try #require(try await find(".versions", "report.txt", conflict))
         #expect(found.size == 4 && !found.isDirectory && found.permissions == 0o644 && found.isVolatile)
         #expect(found.modifiedAt == Timestamp(seconds: 1_795_169_472, nanoseconds: 0) && found.blocks == 1)
@@ -95,7 +95,7 @@ import UbiquityVFS
         #expect(try container.status(1, "conflict-count") == "0")
     }
 
-    @Test func aFurtherNameLeadsToTheSameVersions() async throws {
+    @Test func hardLinkHasTheSameVersions() async throws {
         let folder = try container.makeDirectory("folder")
         let file = try #require(try container.fs.lookup(parent: 1, name: Array("report.txt".utf8)))
         _ = try container.fs.link(file.ino, newParent: folder, newName: Array("other".utf8))
@@ -191,7 +191,7 @@ import UbiquityVFS
         #expect(try await container.content(of: mine.ino) == "changed")
     }
 
-    @Test func nothingElseIsAllowedThere() async throws {
+    @Test func otherChangesInTheVersionsFolderAreRefused() async throws {
         let fs = container.fs, caller = container.caller
         let top = try #require(try await find(".versions")).ino
         let folder = try #require(try await find(".versions", "report.txt")).ino
@@ -219,7 +219,7 @@ import UbiquityVFS
         #expect(try decided().isEmpty)
     }
 
-    @Test func aFolderWithVersionsInItCanBeRemoved() async throws {
+    @Test func folderWithVersionsCanBeRemoved() async throws {
         let folder = try container.makeDirectory("folder")
         try container.rename("report.txt", to: "in", inFolder: folder)
         _ = try await find("folder", ".versions", "in", conflict)
@@ -261,14 +261,14 @@ import UbiquityVFS
     }
 
     /// A dot inside a sentence begins no extension, which would use up the length; no name ends within a character.
-    @Test func aLongEndOfANameIsNoExtension() throws {
+    @Test func longSuffixIsNoExtension() throws {
         let name = try ItemName("1. " + String(repeating: "\u{6587}", count: 80))
         let shown = VersionNames().named([try version(1, "a", .conflict), try version(2, "b")], of: .root, name).map(\.0)
         #expect(shown.map(\.description) == ["1970-01-01T00.00.00Z a (conflict)", "1970-01-01T00.00.00Z b"])
     }
 
     /// A second removal by the first one's name must not remove the second version.
-    @Test func aNameIsNotAnothersWhenItsVersionIsGone() throws {
+    @Test func removedVersionsNameIsNotReused() throws {
         let (names, file) = (VersionNames(), try ItemName("x.txt"))
         let (one, other) = (try version(1, "a"), try version(2, "a"))
         let shown = names.named([one, other], of: .root, file).map(\.0)

@@ -133,7 +133,7 @@ import UbiquitySystem
         #expect(try await container.content(of: #require(try await find(third)).ino) == "lost")
     }
 
-    @Test func theEntryFollowsItsDocument() async throws {
+    @Test func entryFollowsItsDocument() async throws {
         try addConflict()
         let folder = try container.makeDirectory("folder")
         try container.rename("report.txt", to: "other.md", inFolder: folder)

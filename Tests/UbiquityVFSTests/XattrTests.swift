@@ -51,7 +51,7 @@ import UbiquityVFS
     }
 
     /// Another device may have set it. The kernel would act on it, and a list must contain readable names only.
-    @Test func aForeignNameOutsideUserIsNeitherListedNorServed() throws {
+    @Test func foreignNamespaceIsNeitherListedNorServed() throws {
         let container = try TestContainer()
         let ino = try container.create("a", "x")
         try container.index.write(.remote) { transaction in
@@ -155,7 +155,7 @@ import UbiquityVFS
         #expect(errno { _ = try container.status(plain, "package") } == .ENODATA)
     }
 
-    @Test func theStateIsThatOfAllMembers() throws {
+    @Test func packageStateCoversAllMembers() throws {
         let container = try TestContainer()
         let package = try container.makeDirectory("a.pages"), plain = try container.makeDirectory("b")
         for folder in [package, plain] { try container.create("f", in: folder, "text") }

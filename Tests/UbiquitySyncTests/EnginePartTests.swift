@@ -4,7 +4,7 @@ import UbiquityCore
 import UbiquityTestSupport
 
 /// The small parts of the engine, in virtual time.
-@Suite struct PartsTests {
+@Suite struct EnginePartTests {
     private func run(_ body: @escaping @Sendable (VirtualWorld) async throws -> Void) throws {
         let world = VirtualWorld(seed: 1)
         try world.run({ try await body(world) }, end: {})
@@ -25,7 +25,7 @@ import UbiquityTestSupport
         #expect(backoff.next(random) <= Backoff.shortest)
     }
 
-    @Test func twoDevicesDoNotReturnInStep() {
+    @Test func backoffIsRandomPerDevice() {
         func waits(_ seed: UInt64) -> [Duration] {
             var backoff = Backoff()
             let random = SeededRandom(seed)
@@ -44,7 +44,7 @@ import UbiquityTestSupport
 
     // MARK: Signal
 
-    @Test func aFireBeforeTheWaitIsNotLost() throws {
+    @Test func fireBeforeTheWaitIsNotLost() throws {
         try run { world in
             let signal = Signal()
             signal.fire()
@@ -56,7 +56,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aWaitEndsWithTheFire() throws {
+    @Test func fireEndsTheWait() throws {
         try run { world in
             let signal = Signal()
             async let waiting: Void = signal.wait(atMost: .seconds(60), VirtualTimekeeper(world))
@@ -105,7 +105,7 @@ import UbiquityTestSupport
 
     // MARK: Throttle and problems
 
-    @Test func anItemThatChangesAgainAndAgainRests() {
+    @Test func frequentlyChangedItemIsThrottled() {
         let time = ManualTime()
         let throttle = Throttle(timekeeper: time)
         let key = ItemKey(5)
@@ -138,7 +138,7 @@ import UbiquityTestSupport
         #expect(throttle.restsUntil(key) != nil)
     }
 
-    @Test func aProblemIsHeldUntilItsNextAttempt() throws {
+    @Test func problemIsKeptUntilItsNextAttempt() throws {
         let time = ManualTime()
         let problems = Problems(timekeeper: time, random: SeededRandom(1))
         let key = ItemKey(5)

@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquitySync
 
 /// A folder moves into a folder that was moved out of it: the cloud must not see it in itself.
-@Suite struct WayOutTests {
+@Suite struct FolderCycleTests {
     private func id(_ number: UInt64) -> ItemID { Fixture.id(number) }
     private func ids(_ planner: Planner) -> Set<ItemID> { Set(planner.group.map(\.change.id)) }
 
@@ -27,7 +27,7 @@ import UbiquitySync
         #expect(try fixture.index.read { try $0.row(id: row.id) }?.dirty.contains(.created) == true)
     }
 
-    @Test func itGoesWithTheWayOut() throws {
+    @Test func folderMoveIsSentWithTheMoveOut() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d"), fixture.folder(2, "s", in: id(1)), fixture.folder(3, "e"))
         try fixture.remove("e")
@@ -69,7 +69,7 @@ import UbiquitySync
     }
 
     /// The first move out depends on others.
-    @Test func anotherWayOutIsTaken() throws {
+    @Test func moveOutWithDependenciesIsSkipped() throws {
         let fixture = try nested("a", "m", "q", "n")
         try fixture.rename("a/m/q/n", "n")
         try fixture.rename("a", "n/a")
@@ -81,7 +81,7 @@ import UbiquitySync
     }
 
     /// Otherwise the cloud, which has an item in it, keeps it.
-    @Test func theFolderThatItLayInWaitsToo() throws {
+    @Test func formerParentWaitsToo() throws {
         let fixture = try nested("d", "a", "q", "b")
         try fixture.rename("d/a/q/b", "b")
         try fixture.rename("d/a", "b/t")

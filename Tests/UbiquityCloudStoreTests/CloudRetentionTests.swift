@@ -8,7 +8,7 @@ import UbiquityTestSupport
 import UbiquityWire
 
 /// Damage, collection, and exclusive use of the data.
-@Suite struct CloudKeepingTests {
+@Suite struct CloudRetentionTests {
     private let bench: CloudBench
     private let small = ChunkSamples.chunk(1)
     private let large = ChunkSamples.chunk(2, length: 40_000)
@@ -22,7 +22,7 @@ import UbiquityWire
         try file.write([byte[0] ^ 1], at: 5)
     }
 
-    @Test func aFlippedBitNeverReachesAReaderAndIsRepaired() async throws {
+    @Test func flippedBitIsHiddenAndRepaired() async throws {
         let service = try await bench.container()
         try await service.upload([large])
         _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small]))
@@ -60,7 +60,7 @@ import UbiquityWire
     }
 
     /// A small chunk is in the database, whose pages have no checksums.
-    @Test func aSmallChunkFoundDamagedIsAskedForAgain() async throws {
+    @Test func damagedSmallChunkIsRequestedAgain() async throws {
         var service = try await bench.container()
         _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small, large]))
         try await damageSmall()
@@ -83,7 +83,7 @@ import UbiquityWire
         _ = try await service.commit(bench.request([bench.file(2, "b", [small])]))
     }
 
-    @Test func aChunkWithoutItsFileIsMissing() async throws {
+    @Test func chunkWithoutFileIsMissing() async throws {
         let service = try await bench.container()
         try await service.upload([large])
         _ = try await service.commit(bench.request([bench.file(1, "a", [large])]))
@@ -97,7 +97,7 @@ import UbiquityWire
     }
 
     /// All of an unresolved losing state stays.
-    @Test func theChunksOfALostPackageStay() async throws {
+    @Test func chunksOfALosingPackageStay() async throws {
         let service = try await bench.container()
         let head = ChunkSamples.chunk(8)
         let manifest = [head, small, large].map { ChunkReference(id: $0.id, length: $0.bytes.count) }
@@ -149,7 +149,7 @@ import UbiquityWire
         #expect(try await service.missingChunks(of: [small.id, large.id, used.id, other.id]) == [small.id, large.id])
     }
 
-    @Test func aCommitKeepsOldChunksFromCollection() async throws {
+    @Test func commitSparesOldChunks() async throws {
         let service = try await bench.container()
         try await service.upload([small, large])
         _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])]))
@@ -162,7 +162,7 @@ import UbiquityWire
         #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
     }
 
-    @Test func historyGoesAfterItsTimeAndItsChunksWithIt() async throws {
+    @Test func historyExpiresWithItsChunks() async throws {
         let service = try await bench.container()
         try await service.upload([small, large])
         _ = try await service.commit(bench.request([bench.file(1, "a", [large])]))
@@ -181,7 +181,7 @@ import UbiquityWire
         #expect(try await bench.fetch([small.id], from: service) == [small])
     }
 
-    @Test func uploadsThatNoCommitFollowedMayGoWithTheProcess() async throws {
+    @Test func uncommittedUploadsMayBeLostWithTheProcess() async throws {
         var service = try await bench.container()
         try await service.upload([large])
         try await bench.reopen()
@@ -194,7 +194,7 @@ import UbiquityWire
         }
     }
 
-    @Test func oneProcessAtATime() async throws {
+    @Test func secondProcessIsRefused() async throws {
         #expect(await failure { _ = try CloudBench.open(bench.folder.path, bench.clock, bench.pool) } == .inUse)
         #expect(try FileSystem.status(bench.folder.path).permissions == 0o700)
     }
@@ -219,7 +219,7 @@ import UbiquityWire
     }
 
     /// As the first format left them: an item with an earlier version, and a commit with its number.
-    @Test func dataOfTheFirstFormatGoesOn() async throws {
+    @Test func firstFormatIsMigrated() async throws {
         var service = try await bench.container()
         let first = try await service.commit(bench.request([bench.file(1, "a", [small])], [small]))
         let content = ContentChange(
@@ -264,7 +264,7 @@ import UbiquityWire
         await #expect(throws: OutdatedCommit.self) { _ = try await service.commit(late) }
     }
 
-    @Test func commitsAreSyncedNotOnlyWritten() async throws {
+    @Test func commitIsSynced() async throws {
         #expect(try await bench.cloud.isDurable())
     }
 
@@ -278,7 +278,7 @@ import UbiquityWire
 
     /// A device continues with all other items, and shows why that item is not uploaded. A device that sends all of the
     /// item repairs it.
-    @Test func aDamagedRecordConcernsItsItemOnly() async throws {
+    @Test func damagedRecordAffectsOnlyItsItem() async throws {
         let first = bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small])
         _ = try await bench.container().commit(first)
         try await damage("UPDATE items SET stamps = x'07' WHERE name = x'61'")
@@ -356,7 +356,7 @@ import UbiquityWire
     }
 
     /// The item names its current version, which does not expire as an old one.
-    @Test func aWrongRoleDoesNotHurt() async throws {
+    @Test func wrongVersionRoleIsHarmless() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request([try bench.file(1, "a", [small, large])], [small, large]))
         try await damage("UPDATE versions SET role = 2")
@@ -366,7 +366,7 @@ import UbiquityWire
     }
 
     /// The process ended during their removal, or an upload was running.
-    @Test func chunksOfADeletedAccountGoWithTheNextRound() async throws {
+    @Test func deletedAccountsChunksAreCollectedNextRound() async throws {
         _ = try await bench.container().commit(bench.request([bench.file(1, "a", [small, large])], [small, large]))
         let left = Path.join(bench.folder.path, "chunks/4711")
         for path in [left, left + "/chunks"] { try FileSystem.makeDirectory(path) }

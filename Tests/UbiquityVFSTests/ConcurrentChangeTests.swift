@@ -6,7 +6,7 @@ import UbiquityVFS
 
 /// Remote changes during an answer to the kernel. The kernel caches answers for a day, so each change must be in the
 /// answer or be announced.
-@Suite struct CrossingTests {
+@Suite struct ConcurrentChangeTests {
     private let container: TestContainer
 
     init() throws { container = try TestContainer() }
@@ -25,7 +25,7 @@ import UbiquityVFS
         return found
     }
 
-    @Test func aListingHasWhatChangedWhileItWasMade() throws {
+    @Test func listingContainsConcurrentChanges() throws {
         try container.cloud.add("a", [])
         let (changed, gone) = (try container.cloud.add("b", [1]), try container.cloud.add("c", [1]))
         let (moved, replaced) = (try container.cloud.add("d", [1]), try container.cloud.add("e", [1]))
@@ -67,7 +67,7 @@ import UbiquityVFS
 
     /// As on a disk: the kernel does not look the folder up again for a program with an open handle, which would get an
     /// error.
-    @Test func aFolderThatIsGoneIsChangedByWhoHasItOpen() async throws {
+    @Test func openFolderCanBeChangedAfterItsRemoval() async throws {
         let row = try container.cloud.add("d", [], kind: .directory)
         _ = try container.lookup("d")
         try container.cloud.remove(row.key)
@@ -104,7 +104,7 @@ import UbiquityVFS
     }
 
     /// The kernel moves its own entry of the old name.
-    @Test(arguments: [false, true]) func aRenameTakesNoOldFileAlong(isReplaying: Bool) throws {
+    @Test(arguments: [false, true]) func renameMovesNoReplacedFile(isReplaying: Bool) throws {
         let row = try container.cloud.add("a", [1])
         _ = try container.lookup("a")
         try container.cloud.replace(row.key, [1, 2, 3])
@@ -120,7 +120,7 @@ import UbiquityVFS
 
     /// The kernel knows the saved file from the answer. An invalidation would make it look deleted to programs that
     /// have it open.
-    @Test func aSaveWithABackupIsNotForgotten() async throws {
+    @Test func saveWithABackupIsNotInvalidated() async throws {
         let row = try container.cloud.add("doc", Array("text".utf8))
         _ = try container.lookup("doc")
         #expect(try await container.content(of: row.ino) == "text")
@@ -134,7 +134,7 @@ import UbiquityVFS
     }
 
     /// The kernel caches the answer to a link, whatever news it got meanwhile.
-    @Test func theAnswerToALinkIsNotKept() throws {
+    @Test func linkAnswerIsNotCached() throws {
         let ino = try container.create("a", "text")
         #expect(try container.fs.link(ino, newParent: 1, newName: Array("b".utf8)).isChanging)
     }

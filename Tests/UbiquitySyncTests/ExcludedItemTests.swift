@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquityTestSupport
 
 /// Excluded items at the place of a synced one.
-@Suite struct LocalThingsTests: WorldTests {
+@Suite struct ExcludedItemTests: WorldTests {
     static let seed: UInt64 = 17
 
     /// A synced item stays synced under an ignored name, which an excluded item may have elsewhere.

@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquityTestSupport
 
 /// A program that creates, links and removes names faster than the uploads.
-@Suite struct NamesAtSpeedTests {
+@Suite struct RapidNamingTests {
     /// Nobody else changes anything: each name keeps the file that the program gave it, whatever the cloud is sent and
     /// answers meanwhile.
     @Test(arguments: 1...40) func onlyTheProgramChangesNames(seed: Int) async throws {

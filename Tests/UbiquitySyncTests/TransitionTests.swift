@@ -7,12 +7,12 @@ import UbiquityTestSupport
 import UbiquityWire
 
 /// Moments at which the local content and the known state do not match yet.
-@Suite struct MomentTests: WorldTests {
+@Suite struct TransitionTests: WorldTests {
     static let seed: UInt64 = 11
 
     /// The first page of a feed has no deletions, which a new device need not know. A device with an earlier state must
     /// get them.
-    @Test func aDeletionBeforeTheFirstPageIsSeen() async throws {
+    @Test func deletionBeforeTheFirstPageIsApplied() async throws {
         try await run(["a", "b"]) { world in
             try await world.settle()
             // The cloud is still empty, so b is at the feed's beginning when it makes the file.
@@ -27,7 +27,7 @@ import UbiquityWire
     }
 
     /// The first listing of a new device is not empty, and does not wait for an unreachable or slow cloud.
-    @Test func theFirstListingIsAwaited() async throws {
+    @Test func firstListingIsAwaited() async throws {
         try await run(["a", "b", "c"]) { world in
             for device in [world.a, world.b] { device.link.script(.changes, .hold(.seconds(3))) }
             world.c.link.setAway(true)
@@ -111,7 +111,7 @@ import UbiquityWire
 
     /// On a busy machine a program renames its temporary file later than usual, and `mv` is started for it first.
     @Test(arguments: ["f.txt.new", "tmp1ab_x9zk", "f.txt.1732", ".f.txt-a3Bx", "sedX1Y2Z3"])
-    func nobodyHearsOfATemporaryFile(name: String) async throws {
+    func temporaryFileIsNotAnnounced(name: String) async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f.txt", [1])
             try await world.settle()
@@ -136,7 +136,7 @@ import UbiquityWire
     }
 
     /// However long ago it was begun.
-    @Test func nobodyHearsOfATemporaryFileThatTookLong() async throws {
+    @Test func slowTemporaryFileIsNotAnnounced() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("f.txt", [1])
             try await world.settle()
@@ -155,7 +155,7 @@ import UbiquityWire
     }
 
     /// A program that appends continuously.
-    @Test func aTemporaryFileThatNeverRestsGoesUp() async throws {
+    @Test func constantlyWrittenTemporaryFileIsUploaded() async throws {
         try await run(["a", "b"]) { world in
             try await world.a.create("status.tmp", [0])
             for number in 0..<40 {
@@ -191,7 +191,7 @@ import UbiquityWire
     }
 
     /// As when a laptop wakes: the old connection is dead, and the next one works.
-    @Test func aReaderOutlivesAConnectionThatBreaks() async throws {
+    @Test func readerSurvivesABrokenConnection() async throws {
         try await run(["a", "b"]) { world in
             let bytes = world.random.bytes(3_000_000)
             try await world.a.create("f", bytes)
@@ -230,7 +230,7 @@ import UbiquityWire
 
     /// A program has read the beginning of a large file: that evicts none of the others. A content larger than the
     /// cache is evicted itself at its close.
-    @Test(arguments: [6_001_000, 100_000] as [Int64]) func aLookAtALargeFileSparesTheOthers(limit: Int64) async throws {
+    @Test(arguments: [6_001_000, 100_000] as [Int64]) func partialReadOfALargeFileEvictsNoOther(limit: Int64) async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: limit)]) { world in
             for number in 0..<10 { try await world.a.create("f\(number)", world.random.bytes(9000)) }
             try await world.a.create("large", world.random.bytes(6_000_000))
@@ -256,7 +256,7 @@ import UbiquityWire
     }
 
     /// A running download reserves its space: automatic downloads do not use the same space.
-    @Test func roomIsGivenAwayOnce() async throws {
+    @Test func spaceIsReservedOnce() async throws {
         let size = 600_000
         try await run(["a", "b"], ["b": .init(cacheLimit: 1_000_000)]) { world in
             for name in ["f", "g"] { try await world.a.create(name, world.random.bytes(size)) }
@@ -275,7 +275,7 @@ import UbiquityWire
     }
 
     /// A program that reads more than the cache limit: the part read first is evicted before the next is downloaded.
-    @Test func aReaderMakesRoom() async throws {
+    @Test func readerEvictsBehindItself() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
             for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
             try await world.settle()
@@ -290,7 +290,7 @@ import UbiquityWire
     }
 
     /// A program's writes fill the disk long before the next round of maintenance.
-    @Test func aWriterMakesRoom() async throws {
+    @Test func writerEvictsOtherContents() async throws {
         try await run(["a"], ["a": .init(diskFloor: 1 << 60)]) { world in
             try await world.a.create("f", [1, 2, 3])
             try await world.a.create("g", [1])

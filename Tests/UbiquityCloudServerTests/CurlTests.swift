@@ -6,7 +6,7 @@ import UbiquityCore
 import UbiquityWire
 
 /// Answers to `curl`.
-@Suite struct PlainTests {
+@Suite struct CurlTests {
     private static let base = "/v1/containers/default"
 
     @Test(arguments: [Way.tcp, .unixSocket]) func jsonForPeople(_ way: Way) async throws {

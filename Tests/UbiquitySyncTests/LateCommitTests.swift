@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 
 /// Commits that the network delays past later ones of the same device: they are obsolete on arrival.
-@Suite struct HeldUpCommitTests {
+@Suite struct LateCommitTests {
     private static let delay = Duration.seconds(600)
 
     private func run(_ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
@@ -31,7 +31,7 @@ import UbiquityTestSupport
         try await world.check()
     }
 
-    @Test func restoreNoDeletedItem() async throws {
+    @Test func lateCommitRestoresNoDeletedItem() async throws {
         try await run { world in
             try await createLate("f", world)
             try await removeAndWait("f", world)
@@ -41,7 +41,7 @@ import UbiquityTestSupport
     /// The device died before it learned that the cloud has its new file. It removes that file among others, and makes
     /// another one of that name. By the known state of the cloud, the new file does not depend on the deletion, which
     /// waits for the end of the burst.
-    @Test func takeNoNameFromTheNextItem() async throws {
+    @Test func lateCommitTakesNoNameFromTheNextItem() async throws {
         try await run { world in
             for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
             try await world.settle()
@@ -71,7 +71,7 @@ import UbiquityTestSupport
     }
 
     /// A deletion during the delayed answer about an unseen edit.
-    @Test func doNotTakeAnEditAlongThatLostUnseen() async throws {
+    @Test func lateDeletionKeepsAnUnseenLosingEdit() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -94,7 +94,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func restoreNoForgottenItem() async throws {
+    @Test func lateCommitRestoresNoForgottenItem() async throws {
         try await run { world in
             try await createLate("f", world)
             try world.a.remove("f")
@@ -109,7 +109,7 @@ import UbiquityTestSupport
     }
 
     /// The device has died in between; with a power loss it has lost unsynced data.
-    @Test(arguments: [false, true]) func areOldAlsoAfterARestart(powerLoss: Bool) async throws {
+    @Test(arguments: [false, true]) func lateCommitIsRefusedAfterARestart(powerLoss: Bool) async throws {
         try await run { world in
             try await createLate("f", world)
             world.a.crash(powerLoss: powerLoss)
@@ -120,7 +120,7 @@ import UbiquityTestSupport
     }
 
     /// A device whose index has lost its commit count (an old copy was restored) catches up with the cloud's.
-    @Test func aCountThatWentBackGoesOn() async throws {
+    @Test func resetCommitNumberCatchesUp() async throws {
         try await run { world in
             try await world.a.create("f", [1])
             try await world.settle()
@@ -133,7 +133,7 @@ import UbiquityTestSupport
     }
 
     /// Recreated by the program that removed it, sent as the same item, and removed again before the cloud has it.
-    @Test func doNotBringBackWhatCameBackAndWasRemoved() async throws {
+    @Test func lateCommitDoesNotRestoreARemovedItem() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
             try await world.a.create("f", [1])
@@ -157,7 +157,7 @@ import UbiquityTestSupport
     }
 
     /// The same, while the feed reports the first removal only then.
-    @Test func restoreNoItemRemovedAgainBeforeTheFeedReportedIt() async throws {
+    @Test func lateCommitRestoresNoItemRemovedAgain() async throws {
         let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
         try await Worlds.run(seed: 5, options) { world in
             try await world.a.create("f", [1])
@@ -228,7 +228,7 @@ import UbiquityTestSupport
 
     /// A new file and a link to it. By the feed that link leads to another's file, which the new one is merged with.
     /// Here it is a link of the new file until the answer.
-    @Test func aFurtherNameStaysWithItsFileUntilThatBecameAnother() async throws {
+    @Test func hardLinkStaysWithItsFileUntilTheMerge() async throws {
         try await run { world in
             world.a.link.setAway(true)
             try await world.b.create("f", [2, 2])

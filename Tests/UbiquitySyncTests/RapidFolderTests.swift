@@ -5,7 +5,7 @@ import UbiquitySync
 import UbiquityTestSupport
 
 /// A program that creates, moves and removes folders faster than the uploads, or offline.
-@Suite struct FoldersAtSpeedTests {
+@Suite struct RapidFolderTests {
     /// A folder replaces a deleted one, whose deletion is still undecided, and their parent moves into it. The cloud,
     /// which sees a folder in itself, undoes moves that arrive alone.
     @Test(arguments: ["d2", "e"], [true, false]) func folderIsMovedIntoItsFormerChild(taken: String, isFile: Bool) async throws {
