@@ -28,7 +28,7 @@ enum ClientFailure {
         case let error as IOError:
             return UbiquityError(.offline, "cannot reach the cloud: \(Errno(rawValue: error.errnoCode))", at: place)
         case is HTTPParserError:
-            return UbiquityError(.offline, "the server there is no cloud: \(error)", at: place)
+            return UbiquityError(.offline, "the server at this address is not a cloud: \(error)", at: place)
         case let error as NIOSSLError: return UbiquityError(.offline, reason(of: error), at: place, remedy: remedy)
         case is BoringSSLError, is NIOSSLExtraError:
             return UbiquityError(.offline, "its certificate is not valid: \(error)", at: place, remedy: remedy)
@@ -48,9 +48,9 @@ enum ClientFailure {
         }
         // The source line that BoringSSL reports helps nobody.
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("WRONG_VERSION_NUMBER") {
-            return "the server there does not speak TLS: its address may begin with http:"
+            return "the server at this address does not use TLS; the address may begin with http:"
         }
-        if case .handshakeFailed = error { return "the server there does not finish a TLS handshake" }
+        if case .handshakeFailed = error { return "the server at this address does not finish a TLS handshake" }
         return "cannot make a TLS connection to the cloud: \(error)"
     }
 

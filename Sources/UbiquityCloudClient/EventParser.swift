@@ -20,7 +20,7 @@ package struct EventParser {
         for byte in bytes {
             guard byte == UInt8(ascii: "\n") else {
                 guard line.count < ClientLimits.eventLineLength else {
-                    throw UbiquityError(.invalid, "the cloud's event stream has an endless line")
+                    throw UbiquityError(.invalid, "a line of the cloud's event stream exceeds the limit")
                 }
                 line.append(byte)
                 continue
@@ -59,7 +59,7 @@ package struct EventParser {
         let plain = data.filter { $0 != " " && $0 != "\t" }
         guard plain.hasPrefix("{\"revision\":"), plain.hasSuffix("}"),
             let number = Int64(plain.dropFirst(12).dropLast()), number >= 0
-        else { throw UbiquityError(.invalid, "the cloud's event is no revision: \(data.prefix(80))") }
+        else { throw UbiquityError(.invalid, "an event of the cloud is not a revision: \(data.prefix(80))") }
         return Revision(number)
     }
 }

@@ -86,7 +86,7 @@ struct AccountFolder: Hashable, Sendable {
 
     /// The names of the folders in a folder; none if it does not exist.
     static func folders(in folder: String) throws(UbiquityError) -> [String] {
-        let entries = try describing("look for accounts", at: folder) { () throws(Errno) -> [DirectoryEntry] in
+        let entries = try describing("list the accounts", at: folder) { () throws(Errno) -> [DirectoryEntry] in
             do throws(Errno) { return try FileSystem.entries(of: folder) } catch .ENOENT { return [] }
         }
         return entries.map(\.text).filter { (try? FileSystem.status(Path.join(folder, $0)))?.isDirectory == true }
@@ -96,7 +96,7 @@ struct AccountFolder: Hashable, Sendable {
     static func claim(device: String) throws(UbiquityError) {
         guard let signIn = try SignIn.load(deviceFolder: device) else { return }
         let folder = try AccountFolder(device: device, signIn: signIn)
-        let exists = try describing("look for the account", at: folder.path) { () throws(Errno) in
+        let exists = try describing("find the account", at: folder.path) { () throws(Errno) in
             try FileSystem.exists(folder.path)
         }
         if exists { try folder.claim() }
@@ -108,7 +108,7 @@ struct AccountFolder: Hashable, Sendable {
         // The cloud's id may be missing this time.
         let next = Mark(url: mark.url, cloud: mark.cloud ?? known?.cloud)
         guard next != known else { return }
-        try describing("make the state folder", at: path) { () throws(Errno) in try FileSystem.makeDirectories(path) }
+        try describing("create the state folder", at: path) { () throws(Errno) in try FileSystem.makeDirectories(path) }
         try StoredJSON.write(next, at: Self.markPath(path))
     }
 

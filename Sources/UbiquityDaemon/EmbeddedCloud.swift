@@ -127,7 +127,7 @@ final class EmbeddedCloud: Sendable {
     private static let lastBytes = 1000
 
     private static func spawn(data: String) throws(UbiquityError) -> Int32 {
-        try describing("make the cloud's folder", at: data) { () throws(Errno) in
+        try describing("create the cloud's folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
         let log = try LogFile.open(CloudFolder.log(data))

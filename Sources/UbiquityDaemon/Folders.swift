@@ -89,7 +89,7 @@ struct ContainerFolder: Hashable, Sendable {
     func make() throws(UbiquityError) {
         try requireTrusted()
         try account.claim()
-        try describing("make the state folder", at: path) { () throws(Errno) in
+        try describing("create the state folder", at: path) { () throws(Errno) in
             try FileSystem.makeDirectories(path)
             try FileSystem.syncPath(to: path)
         }

@@ -241,12 +241,12 @@ final class MergeRunner: Sendable {
     /// Writes a version's content to a file; an empty file for nil.
     private func put(_ version: RemoteVersion?, at path: String) async throws {
         guard let version else {
-            return try describing("make a file of a merge", at: path) { () throws(Errno) in
+            return try describing("create a file of a merge", at: path) { () throws(Errno) in
                 _ = try FileDescriptor.open(path, [.readWrite, .create, .exclusive])
             }
         }
         let content = try await parts.engine.versionDownloads.copy(version)
-        try describing("make a file of a merge", at: path) { [parts] () throws(Errno) in
+        try describing("create a file of a merge", at: path) { [parts] () throws(Errno) in
             try FileSystem.rename(parts.contents.path(of: content), to: path)
         }
     }
@@ -289,7 +289,7 @@ final class MergeRunner: Sendable {
         parts.engine.fetch.inUse.recordMade(content)
         do {
             let file = try parts.contents.create(content)
-            try describing("take the result of a merge", at: path) { () throws(Errno) in
+            try describing("apply the result of a merge", at: path) { () throws(Errno) in
                 let result = try FileDescriptor.open(path, .readOnly)
                 guard try file.copy(from: result, at: 0, to: 0, count: size) == size else { throw .EIO }
             }

@@ -91,7 +91,7 @@ extension MountController {
     private func isHere(_ key: ItemKey) async throws -> Bool {
         let status = try await pool.run { [self] in
             guard let row = try parts.index.row(key: key), !row.isDeleted else {
-                throw UbiquityError(.notFound, "deleted meanwhile")
+                throw UbiquityError(.notFound, "the item was deleted meanwhile")
             }
             return try engine.status(of: row)
         }

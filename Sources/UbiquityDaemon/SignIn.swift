@@ -29,7 +29,7 @@ package struct SignIn: Codable, Hashable, Sendable {
     }
 
     package func save(deviceFolder: String) throws(UbiquityError) {
-        try describing("make the state folder", at: deviceFolder) { () throws(Errno) in
+        try describing("create the state folder", at: deviceFolder) { () throws(Errno) in
             try FileSystem.makeDirectories(deviceFolder)
         }
         try AccountFolder.claim(device: deviceFolder)

@@ -19,7 +19,7 @@ package struct SizeLimits: Hashable, Sendable {
                 return
             } catch {
                 guard error == .ENOENT, place != "/" else {
-                    throw UbiquityError(error, doing: "ask how large the disk is", at: place)
+                    throw UbiquityError(error, doing: "query the size of the disk", at: place)
                 }
                 place = Path.parent(of: place)
             }

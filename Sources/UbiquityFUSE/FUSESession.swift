@@ -237,7 +237,7 @@ package final class FUSESession: Sendable {
             // libfuse knows another path: a descriptor's, or the folder from which the mount was moved beneath a dead
             // one.
             try MountPoint.clearDead(configuration.mountPoint, source: configuration.source)
-            throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
+            throw UbiquityError(Errno(rawValue: abs(result)), doing: "open the connection to the kernel")
         }
         return session
     }

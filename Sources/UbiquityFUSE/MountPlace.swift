@@ -25,7 +25,7 @@ struct MountPlace: Sendable {
         }
         guard real == path else {
             throw UbiquityError(
-                .inUse, "cannot mount: the folder was exchanged meanwhile", at: path,
+                .inUse, "cannot mount: another program replaced the folder during the mount", at: path,
                 remedy: "check which program renames folders there, then mount again")
         }
     }
@@ -57,7 +57,7 @@ struct MountPlace: Sendable {
 
     /// Throws `.directoryNotEmpty` if the mount would hide files.
     func requireEmpty() throws(UbiquityError) {
-        let entries = try describing("look into the folder", at: path) { [target] () throws(Errno) in
+        let entries = try describing("read the folder", at: path) { [target] () throws(Errno) in
             try FileSystem.entries(of: target)
         }
         guard entries.isEmpty else {

@@ -232,7 +232,7 @@ import UbiquityControl
             let port = plain.outputSoFar.split(separator: "\n")[0].split(separator: ":").last ?? ""
             let mixed = try await world.attempt(
                 [World.program, "login", "https://127.0.0.1:\(port)"] + login.dropFirst(2))
-            #expect(mixed.status != 0 && mixed.err.contains("does not speak TLS"), "\(mixed)")
+            #expect(mixed.status != 0 && mixed.err.contains("does not use TLS"), "\(mixed)")
             let wrong = try await world.attempt([World.program] + login + ["--certificate-authority", token])
             #expect(wrong.status == 1 && wrong.err.contains("in PEM"), "\(wrong)")
             let good = try await world.attempt([World.program] + login + ["--certificate-authority", certificate])

@@ -126,7 +126,8 @@ import UbiquityWire
     }
 
     /// A client that connects at the moment of the end is dropped, without a crash or a wait.
-    @Test(arguments: [Way.tcp, .unixSocket], [false, true]) func clientsDuringShutdownAreDropped(_ way: Way, isCancelled: Bool) async throws {
+    @Test(arguments: [Way.tcp, .unixSocket], [false, true])
+    func clientsDuringShutdownAreDropped(_ way: Way, isCancelled: Bool) async throws {
         for _ in 0..<20 {
             let running = try await Harness.start(way)
             let answers = Lock(0)

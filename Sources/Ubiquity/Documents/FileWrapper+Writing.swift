@@ -236,7 +236,7 @@ extension SafeFile {
     /// Makes a symlink under a temporary name beside its destination.
     static func stageLink(_ text: String, near path: String) throws(UbiquityError) -> String {
         let staged = temporaryName(beside: path)
-        try describing("make a symlink", at: path) { () throws(Errno) in try FileSystem.symlink(text, at: staged) }
+        try describing("create a symlink", at: path) { () throws(Errno) in try FileSystem.symlink(text, at: staged) }
         return staged
     }
 

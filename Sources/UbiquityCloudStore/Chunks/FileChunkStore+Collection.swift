@@ -89,7 +89,7 @@ extension FileChunkStore {
     }
 
     private func fileSize(of id: ChunkID) throws -> Int64 {
-        try describing("look at chunk \(id)", at: directory) { () throws(Errno) in
+        try describing("read the status of chunk \(id)", at: directory) { () throws(Errno) in
             try wherever(id) { path throws(Errno) in try FileSystem.status(path).size } ?? 0
         }
     }
@@ -97,7 +97,7 @@ extension FileChunkStore {
     /// Leaves the sum for the next process, which drops all that is not durable. Nothing may be stored any more.
     func keepSize() throws {
         for id in staged.ids {
-            let isDurableToo = try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
+            let isDurableToo = try describing("find chunk \(id)", at: directory) { () throws(Errno) in
                 try FileSystem.exists(path(of: id))
             }
             if !isDurableToo { size.add(-(try fileSize(of: id))) }

@@ -91,7 +91,7 @@ package final class FileChunkStore: ChunkStore {
 
     /// Whether the chunk has a file, damaged or not.
     func holds(_ id: ChunkID) throws -> Bool {
-        try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
+        try describing("find chunk \(id)", at: directory) { () throws(Errno) in
             try wherever(id) { path throws(Errno) in try FileSystem.status(path) } != nil
         }
     }
@@ -113,7 +113,7 @@ package final class FileChunkStore: ChunkStore {
 
     package func length(of id: ChunkID) throws -> Int? {
         guard !staged.isDamaged(id) else { return nil }
-        let size = try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
+        let size = try describing("find chunk \(id)", at: directory) { () throws(Errno) in
             try wherever(id) { path throws(Errno) in
                 let status = try FileSystem.status(path)
                 return status.isFile ? status.size : 0

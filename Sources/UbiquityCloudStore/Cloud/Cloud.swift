@@ -40,7 +40,7 @@ package final class Cloud: Sendable {
         data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
         keeping: KeepingRules = .standard, quotaBytes: Int64? = nil, noticesCopies: Bool = true
     ) throws {
-        try describing("make the cloud's folder", at: folder) { () throws(Errno) in
+        try describing("create the cloud's folder", at: folder) { () throws(Errno) in
             try FileSystem.makeDirectories(folder)
             try FileSystem.setPermissions(folder, 0o700)
             try FileSystem.syncPath(to: folder)
@@ -157,7 +157,7 @@ package final class Cloud: Sendable {
         try stores.withLock { stores in
             if let store = stores[account] { return store }
             let path = Path.join(folder, "chunks/\(account)")
-            try describing("make the chunk folder", at: path) { () throws(Errno) in
+            try describing("create the chunk folder", at: path) { () throws(Errno) in
                 try FileSystem.makeDirectories(path)
                 try FileSystem.syncDirectory(Path.parent(of: path))
                 try FileSystem.syncDirectory(folder)
@@ -172,7 +172,7 @@ package final class Cloud: Sendable {
     func existingChunks(of account: Int64) throws -> FileChunkStore? {
         if let store = stores.withLock({ $0[account] }) { return store }
         let path = Path.join(folder, "chunks/\(account)")
-        let isThere = try describing("look for the chunk folder", at: path) { () throws(Errno) in
+        let isThere = try describing("find the chunk folder", at: path) { () throws(Errno) in
             try FileSystem.exists(path)
         }
         return isThere ? try chunks(of: account) : nil

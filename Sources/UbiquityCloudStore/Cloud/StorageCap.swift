@@ -80,7 +80,7 @@ struct StorageCap {
             "the account's storage is full: with earlier versions, deleted items and uploads it may have "
                 + "\(try cap(db).forRelief) bytes",
             remedy: "earlier versions and deleted items expire by themselves; 'ubiquity serve' with a larger --quota "
-                + "or a shorter --keep makes room at once")
+                + "or a shorter --keep frees space at once")
     }
 }
 

@@ -237,7 +237,7 @@ struct TreeExamination {
         } catch {
             try Task.checkCancellation()
             // The next round tries again.
-            service.cloud.logger.warning("cannot mend damaged rows", metadata: ["reason": "\(error)"])
+            service.cloud.logger.warning("cannot repair damaged rows", metadata: ["reason": "\(error)"])
         }
         return mended
     }

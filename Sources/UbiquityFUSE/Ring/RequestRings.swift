@@ -94,7 +94,7 @@ package final class RequestRings: Sendable {
         for core in 0..<cores {
             let dispatcher: Dispatcher
             do throws(Errno) { dispatcher = try Dispatcher(queue: core, work: work, workers: workers) } catch {
-                throw UbiquityError(error, doing: "make a queue for requests")
+                throw UbiquityError(error, doing: "create a queue for requests")
             }
             state.withLock { $0.dispatchers.append(dispatcher) }
             let isStarted = work.start("fuse-queue-\(core)", core: core) { [self] in

@@ -72,12 +72,12 @@ package final class FeedReader: SyncRoom {
                     backoff.reset()
                 }
             } catch let error as UbiquityError where error.code != .cancelled && error.code != .signedOut {
-                logger.info("no stream of news", metadata: ["reason": "\(error)"])
+                logger.info("the stream of news ended", metadata: ["reason": "\(error)"])
             }
             try await timekeeper.sleep(for: backoff.next(random))
             try connection.requireAllowed()
             guard try await service.open().incarnation == incarnation else {
-                throw UbiquityError(.offline, "the cloud is another one")
+                throw UbiquityError(.offline, "the cloud's data was replaced")
             }
             feedSignal.fire()
         }
@@ -129,7 +129,9 @@ package final class FeedReader: SyncRoom {
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
             guard position.incarnation != description.incarnation else { return false }
-            if position.incarnation != nil { logger.warning("the cloud is another one: uploading all local items") }
+            if position.incarnation != nil {
+                logger.warning("the cloud's data was replaced: uploading all local items")
+            }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
                 try transaction.setCaughtUp(false)

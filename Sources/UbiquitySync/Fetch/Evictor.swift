@@ -75,7 +75,7 @@ package struct Evictor: SyncRoom {
         // The account may be gone, and then this is the only copy.
         guard connection.status.phase != .signedOut else {
             throw UbiquityError(
-                .notPermitted, "the device is signed out and cannot check that the cloud has it",
+                .notPermitted, "this device is signed out and cannot check that the cloud has the content",
                 remedy: "sign in: ubiquity login")
         }
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
