@@ -73,7 +73,7 @@ final class Device {
     /// Waits until the worker has checked its files and begins to work.
     func awaitLook() throws {
         guard let worker else { return }
-        try world.wait("the worker has looked", within: 60) {
+        try world.wait("the worker has checked its files", within: 60) {
             worker.text.contains("looked\n") || !worker.process.isRunning
         }
         if !worker.process.isRunning { try finishWorker() }
@@ -98,7 +98,7 @@ final class Device {
         let program = try world.start(
             workerWords(journal: other.journal, folder: other.name, ["--look", "--picture"] + more))
         let status = try program.end(within: 120)
-        guard status == 0 else { throw Trouble("\(name) looking at \(other.name): \(program.text)") }
+        guard status == 0 else { throw Trouble("\(name) checking the files of \(other.name): \(program.text)") }
         return program.text
     }
 }

@@ -131,7 +131,7 @@ final class World {
     func wait(_ what: String, within limit: Double = 30, _ condition: () throws -> Bool) throws {
         let end = ContinuousClock.now + .seconds(limit)
         while try !condition() {
-            guard ContinuousClock.now < end else { throw Trouble("not so after \(limit) s: \(what)") }
+            guard ContinuousClock.now < end else { throw Trouble("the condition does not hold after \(limit) s: \(what)") }
             usleep(2000)
         }
     }

@@ -34,7 +34,7 @@ struct WorkerCommand: ParsableCommand {
             } catch let error as Errno where error.meansDeath || error == .EINTR && dies(root) {
                 return
             } catch let error as Errno where error == .EINTR {
-                throw Trouble("a call was interrupted in a mount that lives")
+                throw Trouble("a call was interrupted in a living mount")
             }
         }
     }

@@ -113,10 +113,10 @@ import UbiquityControl
         try await World.run { world in
             let a = try await world.mounted("a")
             let saver = try world.start(["/usr/bin/python3", "-c", Self.saver, a.mountPoint])
-            try await world.eventually("it is slowed down") {
+            try await world.eventually("it is throttled") {
                 try await a.status().pending.contains { $0.path == "f" && $0.reason == .throttled && $0.retryAt != nil }
             }
-            try await world.eventually("people are told") {
+            try await world.eventually("users see the error") {
                 try await world.ubiquity("status", "--state", a.state).out.contains("f: to upload, throttled")
             }
             saver.signal(SIGKILL)
@@ -129,7 +129,7 @@ import UbiquityControl
             let saver = try world.start(["/usr/bin/python3", "-c", Self.saver, a.mountPoint])
             // Longer than the command may take on a busy machine.
             var retryAt = 0.0
-            try await world.eventually("it rests for 5 s", within: 120) {
+            try await world.eventually("it is throttled for 5 s", within: 120) {
                 try await Task.sleep(for: .milliseconds(500))
                 let item = try await a.status().pending.first { $0.path == "f" && $0.reason == .throttled }
                 retryAt = item?.retryAt ?? 0
@@ -241,7 +241,7 @@ import UbiquityControl
             try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q 'sign in again'")
             #expect(try await b.attribute("downloading-error-code", of: "f") == "signedOut")
             // Long before the feed's next own request.
-            try await world.eventually("it is told", within: 10) {
+            try await world.eventually("the error is shown", within: 10) {
                 let cloud = try await b.status().cloud
                 return cloud.state == .signedOut && cloud.reason?.isEmpty == false
             }
@@ -333,7 +333,7 @@ import UbiquityControl
             let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
             try #require(deleted.status == 0, "\(deleted)")
             try await a.shell("echo more > g")
-            try await world.eventually("it is told") { try await a.status().cloud.state == .signedOut }
+            try await world.eventually("the error is shown") { try await a.status().cloud.state == .signedOut }
             let outcome = try await world.ubiquity("evict", a.mountPoint + "/f")
             #expect(outcome.status == 1 && outcome.text.isEmpty && outcome.err.contains("signed out"), "\(outcome)")
             #expect(try await a.shell("cat f") == "text")
@@ -360,7 +360,7 @@ import UbiquityControl
             let writer = try b.start("exec 3<> changed 4<> removed; echo in; exec sleep 1000")
             try await world.eventually("they are open") { writer.outputSoFar == "in\n" }
             try await a.shell("echo new > changed; rm removed")
-            try await world.eventually("both are told of") {
+            try await world.eventually("both are reported") {
                 let held = try await b.status().pending.filter { $0.error?.contains("closes it") == true }
                 return held.map(\.path) == ["changed", "removed"]
             }

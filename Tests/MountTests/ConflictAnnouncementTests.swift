@@ -18,14 +18,14 @@ import UbiquityControl
                 #expect(folder.status == 0 && folder.out.contains("1 conflict version"), "\(folder)")
                 #expect(try await device.attribute("has-unresolved-conflicts", of: "d") == "1")
             }
-            try await world.eventually("an event tells of it") {
+            try await world.eventually("an event announces it") {
                 try monitor.outputSoFar.split(separator: "\n").dropLast().contains { line in
                     let event = try ControlCodec.decode(ControlEvent.self, from: line.utf8)
                     return event.kind == .versionGained && event.isConflict == true && event.path == "d/same.txt"
                 }
             }
             for device in [a, b] {
-                try await world.eventually("\(device.name)'s log tells of it") {
+                try await world.eventually("\(device.name)'s log has it") {
                     let lines = try await world.shell("grep 'conflict: two devices' '\(device.log)' || true")
                     return lines.split(separator: "\n").count == 1 && lines.contains("path=d/same.txt")
                         && lines.contains("other name=same.txt") && lines.contains("device=a") && lines.contains("device=b")
@@ -59,7 +59,7 @@ import UbiquityControl
             try await world.meet(a, "echo 1 > other.txt", b, "echo two > other.txt")
             try await world.eventually("both daemons have noticed it") { try await haveNotices(true) }
             try await b.ubiquity("resolve", "other.txt")
-            try await world.eventually("a decided conflict is not announced") { try await haveNotices(false) }
+            try await world.eventually("a resolved conflict is not announced") { try await haveNotices(false) }
         }
     }
 }

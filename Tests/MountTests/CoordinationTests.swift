@@ -29,7 +29,7 @@ import UbiquityControl
         }
     }
 
-    @Test("RT-05, LK-15, PN-01: a silent editor is passed over, a refusing one is heard, a dead one forgotten")
+    @Test("RT-05, LK-15, PN-01: a silent editor is skipped, a refusal is reported, a dead editor is removed")
     func manners() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -57,7 +57,7 @@ import UbiquityControl
         }
     }
 
-    @Test("RT-07, RT-11: a remote update makes an editor save first, and so becomes a conflict and no loss")
+    @Test("RT-07, RT-11: a remote update makes an editor save first: a conflict, no loss")
     func remoteUpdate() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -82,7 +82,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-02, LK-03, LK-07: coordinate keeps others out for as long as a command runs")
+    @Test("LK-02, LK-03, LK-07: coordinate excludes others while a command runs")
     func coordinate() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -113,7 +113,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-05, LK-14, LK-19: of a package that a program has claimed for writing no half goes up")
+    @Test("LK-05, LK-14, LK-19: a package under a write claim is not uploaded in part")
     func claimedPackage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -134,7 +134,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-03, LK-08, DS-19: what another device renames keeps its name while a program has it claimed for writing")
+    @Test("LK-03, LK-08, DS-19: a write claim delays a remote rename")
     func remoteMove() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -155,7 +155,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-11: every way to change a name or an attribute waits for who has it claimed")
+    @Test("LK-11: every change of a name or an attribute waits for a claim")
     func otherChanges() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -178,7 +178,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-12, RT-09: who shows a file that another device deletes is asked, though another one is in use")
+    @Test("PN-12, RT-09: a presenter is asked about a remote deletion while another file is in use")
     func deletionsBesideAClaim() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -198,7 +198,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-04, PN-08: what a program does itself does not come back to it; what others do says what it is of")
+    @Test("PN-04, PN-08: own changes are not reported; foreign changes name their kind")
     func ownAccesses() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

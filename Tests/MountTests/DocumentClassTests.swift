@@ -11,7 +11,7 @@ import UbiquityControl
         return (a, b)
     }
 
-    @Test("DC-03, DC-04, DC-11, DC-12: it meets readers, writers, moves and deletions, here and from elsewhere, in one way")
+    @Test("DC-03, DC-04, DC-11, DC-12: local and remote readers, writers, moves and deletions are handled alike")
     func others() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -49,7 +49,7 @@ import UbiquityControl
         }
     }
 
-    @Test("DC-10: a conflict shows in the state, here and there, and goes when it is settled; nothing typed is lost")
+    @Test("DC-10: both devices show a conflict in the state until it is resolved; no typed text is lost")
     func conflicts() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -65,12 +65,12 @@ import UbiquityControl
             let texts = try await a.shell("cat f.txt .versions/f.txt/*conflict*").split(separator: "\n")
             #expect(Set(texts) == ["from a", "base", "unsaved"])
             try await a.ubiquity("resolve", "f.txt")
-            try await world.eventually("it is settled: \(probe.heard)") { probe.heard.last == "state normal" }
+            try await world.eventually("it is resolved: \(probe.heard)") { probe.heard.last == "state normal" }
             try await probe.perform("close")
         }
     }
 
-    @Test("DC-04: what was typed wins over another device's deletion, and a program's rm leaves it with the document")
+    @Test("DC-04: typed text wins over a remote deletion, and stays in the document after an rm")
     func deletions() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -94,7 +94,7 @@ import UbiquityControl
         }
     }
 
-    @Test("a package is written as far as it changed, arrives whole, and is taken in when another changes it")
+    @Test("only changed parts of a package are written; it arrives whole, and follows remote changes")
     func packages() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -118,7 +118,7 @@ import UbiquityControl
         }
     }
 
-    @Test("the mount goes and comes back: what was typed meanwhile is kept and then saved")
+    @Test("text typed while the container is unmounted is saved after the remount")
     func mountGoes() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -127,7 +127,7 @@ import UbiquityControl
             let probe = try await LibraryProbe.start(a)
             try await probe.perform("open f.txt")
             try await a.kill()
-            try await world.eventually("it hears of it: \(probe.heard)") { probe.heard.last == "state editingDisabled" }
+            try await world.eventually("it is notified: \(probe.heard)") { probe.heard.last == "state editingDisabled" }
             try await probe.perform("type meanwhile")
             try await probe.perform("save", fails: true)
             try await probe.waitUntilHeard("error ubiquitousFileUbiquityServerNotAvailable interaction true", times: 2)
@@ -137,7 +137,7 @@ import UbiquityControl
         }
     }
 
-    @Test("DC-02: what programs have written and not closed goes with the mount's orderly end")
+    @Test("DC-02: an orderly end of the mount keeps unclosed writes of programs")
     func orderlyEnd() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -153,7 +153,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-09: opens that wait hold up nobody else")
+    @Test("LK-09: waiting opens block nobody else")
     func waiting() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -6,7 +6,7 @@ import UbiquityCore
 
 /// An edit as other devices and other programs see it.
 @Suite struct EditTests {
-    @Test("RT-08: while a program goes on writing nothing is in a hurry: not each write is a version")
+    @Test("RT-08: continuous writes do not make a version each")
     func writesGather() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -29,7 +29,7 @@ import UbiquityCore
         }
     }
 
-    @Test("RT-03, RT-04: what the cloud changes is told between two marks, and those between relinquish and reacquire")
+    @Test("RT-03, RT-04: remote changes are announced between two marks, within relinquish and reacquire")
     func changesBetweenMarks() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -53,7 +53,7 @@ import UbiquityCore
         }
     }
 
-    @Test("RT-03: what was known before an item is to be relinquished is told before")
+    @Test("RT-03: earlier news of an item is delivered before its relinquish request")
     func earlierNotificationsPrecedeARelinquish() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -74,7 +74,7 @@ import UbiquityCore
         }
     }
 
-    @Test("SA-04, DQ-05: an item in conflict says so, in its values and in a query that goes on")
+    @Test("SA-04, DQ-05: values and live queries show a conflict")
     func conflicts() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -99,7 +99,7 @@ import UbiquityCore
                 #expect(values.ubiquitousItemHasUnresolvedConflicts == true)
             }
             try await b.ubiquity("resolve", "Documents/f", options: ["--keep", "current"])
-            try await world.eventually("it is found no more") { query.resultCount == 0 }
+            try await world.eventually("it is no longer found") { query.resultCount == 0 }
             query.stop()
             #expect(query.isStopped)
         }

@@ -145,7 +145,7 @@ import UbiquityControl
             try await a.shell("rm d/1 d/2 d/3 d/4 d/5 d/6 d/7")
             // The other device reports a lack of space until it has that change.
             try await world.settle(a, within: 60)
-            try await world.eventually("the rest comes", within: 60) {
+            try await world.eventually("the other contents are downloaded", within: 60) {
                 let states = try await b.shell(
                     "for n in d/*; do getfattr --only-values -n user.ubiquity.downloading-status $n; done")
                 return states == "currentcurrentcurrentcurrent"
@@ -227,7 +227,7 @@ import UbiquityControl
                 _ = try await a.attempt("for n in $(seq 120); do head -c 500k /dev/urandom > \(round)-$n || :; done")
                 try await a.wait("--uploaded", within: 60)
             }
-            try await world.eventually("something new can be made") {
+            try await world.eventually("a new file can be created") {
                 try await a.attempt("echo new > new").status == 0
             }
         }

@@ -106,7 +106,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await a.shell("head -c 60000000 /dev/urandom > f; for n in $(seq 200); do echo $n > small$n; done")
             for _ in 0..<3 {
-                try await world.eventually("something goes up") {
+                try await world.eventually("an upload begins") {
                     let status = try await a.status()
                     return status.bytesSent > 2_000_000 || status.uploads.items == 0
                 }
@@ -125,7 +125,7 @@ import UbiquityControl
             try await world.settle(a, b, within: 120)
             for _ in 0..<2 {
                 let reader = try b.start("cat f > /dev/null")
-                try await world.eventually("something comes down") {
+                try await world.eventually("a download begins") {
                     try await b.status().bytesReceived > 8_000_000 || !reader.isRunning
                 }
                 try await b.kill()
@@ -146,7 +146,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await a.shell("head -c 40000000 /dev/urandom > f; for n in $(seq 50); do echo $n > small$n; done")
             for step in 1...2 {
-                try await world.eventually("something goes up") {
+                try await world.eventually("an upload begins") {
                     let status = try await a.status()
                     return status.bytesSent > Int64(step) * 3_000_000 || status.uploads.items == 0
                 }
@@ -154,7 +154,7 @@ import UbiquityControl
             }
             try await world.settle(a, b, within: 120)
             let reader = try b.start("cat f | sha256sum")
-            try await world.eventually("something comes down") {
+            try await world.eventually("a download begins") {
                 try await b.status().bytesReceived > 5_000_000 || !reader.isRunning
             }
             try await world.killCloud()
@@ -195,7 +195,7 @@ import UbiquityControl
             #expect(try await b.attribute("downloading-error", of: "large") != "")
             #expect(try await b.shell("stat -c '%s' large") == "60000000")
             // The partial download does not keep the disk full.
-            try await world.eventually("the room is given back") {
+            try await world.eventually("the space is freed") {
                 try await world.shell("find '\(b.containerState)/content' -type f -size +1024k") == ""
             }
             try await b.shell("cmp small '\(a.mountPoint)/small'")
@@ -252,12 +252,12 @@ import UbiquityControl
             try await a.mount(["--disk-floor", "40M"])
             // More than is reserved for freeing space, all of which may be used.
             try await a.shell("rm f2 f3 f4 f5")
-            try await world.eventually("what is new is made again", within: 60) {
+            try await world.eventually("new files are created again", within: 60) {
                 try await a.attempt("echo new > new").status == 0
             }
             try await a.ubiquity("online", "")
             try await world.settle(a, b, within: 240)
-            try await world.eventually("what has gone up makes room", within: 60) { try await free(a, world) > 30_000 }
+            try await world.eventually("uploaded contents are evicted", within: 60) { try await free(a, world) > 30_000 }
             try await b.shell("diff -rq --no-dereference . '\(a.mountPoint)'", within: 240)
             let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
             #expect(doctor.status == 0, "\(doctor)")
@@ -284,9 +284,9 @@ import UbiquityControl
             }
             try await fill("f")
             try await a.shell("rm f1 f2 f3")
-            try await world.eventually("the room is free", within: 60) { try await free(a, world) > 10_000 }
+            try await world.eventually("the space is free", within: 60) { try await free(a, world) > 10_000 }
             try await world.settle(a, b, within: 120)
-            try await world.eventually("what has gone up makes room", within: 60) { try await free(a, world) > 38_000 }
+            try await world.eventually("uploaded contents are evicted", within: 60) { try await free(a, world) > 38_000 }
             let read = try await a.attempt("cat first; df -k .; ubiquity status . 2>&1 | head")
             #expect(read.text.hasPrefix("first"), "\(read)")
             // A device with a full disk can be mounted, and its files removed.
@@ -343,8 +343,8 @@ import UbiquityControl
                 fails('ENOSPC', lambda: os.posix_fallocate(file, 0, 1 << 30))
                 """)
             try await a.shell("rm -f f g")
-            try await world.eventually("the room is free", within: 60) { try await free(a, world) > 90_000 }
-            try await world.eventually("what is new is made again", within: 60) {
+            try await world.eventually("the space is free", within: 60) { try await free(a, world) > 90_000 }
+            try await world.eventually("new files are created again", within: 60) {
                 try await a.attempt("echo new > new && fallocate -l 1M allocated").status == 0
             }
             try await a.ubiquity("online", "")

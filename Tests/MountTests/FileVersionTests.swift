@@ -49,7 +49,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-18: to list versions reads their file, to decide about them writes it")
+    @Test("LK-18: listing versions is a read of their file, resolving them a write")
     func claims() async throws {
         try await World.run { world in
             let (a, _) = try await inConflict(world)

@@ -14,7 +14,7 @@ import UbiquityControl
             try await a.shell("head -c 40000000 /dev/urandom > large; mkdir d; mv f d/g")
             // A change that needs no space is uploaded meanwhile.
             try await a.waitFor("uploading-error-code", "noSpace", of: "large", within: 60)
-            try await world.eventually("it is told") {
+            try await world.eventually("the error is shown") {
                 try await a.ubiquity("status").out.contains("the cloud's disk is full")
             }
             try await a.wait("--uploaded", "d", within: 60)

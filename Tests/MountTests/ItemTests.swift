@@ -18,7 +18,7 @@ import UbiquitySystem
         return nil
     }
 
-    @Test("SA-01, SA-02, SA-03, SA-05, CI-22: resource values follow an item's way down and up, and cost no download")
+    @Test("SA-01, SA-02, SA-03, SA-05, CI-22: resource values follow downloads and uploads, and cost no download")
     func resourceValues() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -153,12 +153,12 @@ import UbiquitySystem
                 for await token in files.ubiquityIdentityChanges(ofContainer: name) { told.withLock { $0.append(token) } }
             }
             defer { watch.cancel() }
-            try await world.eventually("nobody is told of") { told.withLock { $0 == [nil] } }
+            try await world.eventually("the sign-out is reported") { told.withLock { $0 == [nil] } }
             try await a.mount(["--container", name])
             let token = try #require(files.ubiquityIdentityToken(ofContainer: name))
             #expect(await files.url(forUbiquityContainerIdentifier: name)?.path == a.mountPoint)
             #expect(try files.url(forUbiquityContainerOf: URL(filePath: a.mountPoint + "/x/y"))?.path == a.mountPoint)
-            try await world.eventually("the account is told of") { told.withLock { $0 == [nil, token] } }
+            try await world.eventually("the account is reported") { told.withLock { $0 == [nil, token] } }
             // The token is the same after a remount, different on another device, and nil without the account.
             #expect(try JSONDecoder().decode(UbiquityIdentityToken.self, from: JSONEncoder().encode(token)) == token)
             try await a.unmount()
@@ -168,13 +168,13 @@ import UbiquitySystem
             try await b.unmount()
             try await a.mount(["--container", name])
             #expect(files.ubiquityIdentityToken(ofContainer: name) == token)
-            try await world.eventually("it is told of again") { told.withLock { $0.last == token } }
+            try await world.eventually("it is reported again") { told.withLock { $0.last == token } }
             let deleted = try await world.ubiquity("account", "delete", "ann", "--data", data)
             try #require(deleted.status == 0, "\(deleted)")
             // The next exchange with the cloud reports it.
             try await a.shell("echo text > f")
             try await world.eventually("nobody is signed in", within: 60) { files.ubiquityIdentityToken(ofContainer: name) == nil }
-            try await world.eventually("that is told of") { told.withLock { $0.last == .some(nil) } }
+            try await world.eventually("the change is reported") { told.withLock { $0.last == .some(nil) } }
             #expect(try await world.ubiquity("unmount", a.mountPoint).status == 0)
         }
     }

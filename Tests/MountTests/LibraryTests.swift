@@ -4,7 +4,7 @@ import Testing
 @Suite struct LibraryTests {
     private var notes: String { World.program.split(separator: "/").dropLast().map { "/\($0)" }.joined() + "/notes" }
 
-    @Test("PN-02, PN-05, RT-06: a program made with the library saves when it is asked, and hears what happens")
+    @Test("PN-02, PN-05, RT-06: a library program saves on request, and gets notifications")
     func notesProgram() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test("the example: packages with previews, conflicts settled when it suits, a mount that goes and comes back")
+    @Test("the example: packages with previews, late conflict resolution, an unmount and a remount")
     func notesExample() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -83,7 +83,7 @@ import Testing
         try await world.meet(a, "echo 'by a' >> trip.textbundle/text.md", b, "echo 'by b' >> trip.textbundle/text.md")
         try await b.waitFor("conflict-count", "1", of: "trip.textbundle")
         let editor = try b.start("(echo :merge; exec sleep 1000) | exec '\(notes)' edit trip.textbundle")
-        try await world.eventually("it is settled: \(editor.outputSoFar)") {
+        try await world.eventually("it is resolved: \(editor.outputSoFar)") {
             editor.outputSoFar.contains("conflict settled")
         }
         try await world.settle(a, b)

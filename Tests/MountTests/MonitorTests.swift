@@ -30,12 +30,12 @@ import UbiquityControl
             try await b.shell("cat f > /dev/null; mv f d/g")
             try await world.settle(a, b)
             try await b.ubiquity("evict", "d/g")
-            try await world.eventually("a tells its upload and the move") {
+            try await world.eventually("a prints its upload and the move") {
                 let told = try Self.events(monitors[0])
                 return told.contains { $0.kind == .uploadDone && $0.path == "f" }
                     && told.contains { $0.kind == .itemMoved && $0.path == "d/g" }
             }
-            try await world.eventually("b tells the new file, its download and eviction") {
+            try await world.eventually("b prints the new file, its download and eviction") {
                 let told = try Self.events(monitors[1])
                 return told.contains { $0.kind == .itemAdded && $0.path == "f" }
                     && told.contains { $0.kind == .downloadDone } && told.contains { $0.kind == .evicted }
@@ -54,7 +54,7 @@ import UbiquityControl
             try await world.settle(a, b)
             let monitor = try await monitor(world, a)
             try await a.shell("rm -r d")
-            try await world.eventually("it tells that they are held", within: 60) {
+            try await world.eventually("it prints the deletions on hold", within: 60) {
                 try Self.events(monitor).contains {
                     $0.kind == .deletionsHeld && $0.error?.contains("'ubiquity deletions confirm' uploads them") == true
                 }
@@ -64,7 +64,7 @@ import UbiquityControl
         }
     }
 
-    @Test("what presenters are asked, what they answer, and that they are passed over")
+    @Test("presenters get questions, and slow ones are skipped")
     func coordination() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -72,7 +72,7 @@ import UbiquityControl
             try await a.waitUntilIdle()
             let monitor = try await monitor(world, a)
             func tells(_ kind: ControlEvent.Kind, _ holds: (ControlEvent) -> Bool) async throws {
-                try await world.eventually("it tells \(kind): \(monitor.outputSoFar)") {
+                try await world.eventually("it prints \(kind): \(monitor.outputSoFar)") {
                     try Self.events(monitor).contains { $0.kind == kind && $0.client == "editor" && holds($0) }
                 }
             }
@@ -92,7 +92,7 @@ import UbiquityControl
         }
     }
 
-    @Test("versions that are gained, lost and resolved")
+    @Test("gained, lost and resolved versions are reported")
     func versions() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -102,7 +102,7 @@ import UbiquityControl
             try await b.waitFor("conflict-count", "1", of: "f")
             let monitor = try await monitor(world, b)
             func tells(_ kind: ControlEvent.Kind, _ path: String, isConflict: Bool) async throws {
-                try await world.eventually("it tells \(kind) of \(path): \(monitor.outputSoFar)") {
+                try await world.eventually("it prints \(kind) of \(path): \(monitor.outputSoFar)") {
                     try Self.events(monitor).contains {
                         $0.kind == kind && $0.path == path && $0.isConflict == isConflict
                     }

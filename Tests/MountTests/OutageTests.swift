@@ -42,7 +42,7 @@ import UbiquityControl
     /// change is already known as pending.
     private func waitUntilAtRest(_ process: pid_t, _ world: World) async throws {
         var last = try Use(of: process), quietLooks = 0
-        try await world.eventually("it is at rest", within: 60) {
+        try await world.eventually("it is idle", within: 60) {
             try await Task.sleep(for: .milliseconds(500))
             let now = try Use(of: process)
             quietLooks = now.seconds - last.seconds < 0.1 ? quietLooks + 1 : 0
@@ -71,7 +71,7 @@ import UbiquityControl
                 """)
             try await world.eventually("all of it waits") { try await a.status().uploads.items >= 80 }
             if absence == .gone {
-                try await world.eventually("it is known to be away") { try await a.status().cloud.state != .online }
+                try await world.eventually("the outage is known") { try await a.status().cloud.state != .online }
             }
             let daemon = try #require(a.processID)
             try await waitUntilAtRest(daemon, world)
@@ -217,7 +217,7 @@ import UbiquityControl
             try #require(rename(world.cloudData, world.cloudData + ".away") == 0)
             try await a.shell("echo precious > precious")
             try await b.shell("echo more > more")
-            try await world.eventually("another cloud stands there", within: 60) {
+            try await world.eventually("another cloud runs there", within: 60) {
                 world.cloudProcess.map { $0 != old } ?? false
             }
             try await world.eventually("the first has ended", within: 60) { kill(old, 0) != 0 }

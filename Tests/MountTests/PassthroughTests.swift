@@ -231,7 +231,7 @@ import UbiquityControl
             try await world.eventually("it has written") { writer.outputSoFar == "ready\n" }
             try await a.kill()
             try await world.shell("touch \(go)1")
-            try await world.eventually("it goes on") { writer.outputSoFar == "ready\nwritten\n" }
+            try await world.eventually("it continues") { writer.outputSoFar == "ready\nwritten\n" }
             try await a.mount()
             #expect(try await a.shell("cat f") == "start\nbefore\ndead")
             try await world.shell("touch \(go)2")
@@ -266,7 +266,7 @@ import UbiquityControl
             try await world.eventually("it has stored") { storing.outputSoFar == "0\n" }
             try await a.kill()
             try await world.shell("touch \(go)1")
-            try await world.eventually("it goes on") { storing.outputSoFar == "0\n1\n" }
+            try await world.eventually("it continues") { storing.outputSoFar == "0\n1\n" }
             try await a.mount()
             #expect(try await a.shell(stored) == "firstagain")
             // Before the program continues: its later writes are not those that the mount found at its start.

@@ -368,7 +368,7 @@ import UbiquityControl
         }
     }
 
-    @Test("MP-10: an open of what is removed meanwhile ends, and the deletion is told of once")
+    @Test("MP-10: an open of an item removed meanwhile ends, with one deletion event")
     func openOfAnItemRemovedMeanwhileEnds() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

@@ -225,7 +225,7 @@ import UbiquityControl
             #expect(try await b.shell("cat d/named; ls d; stat -c %a d/named") == "text and more\nnamed\n600")
             for device in [a, b] { #expect(try await device.shell("getfattr --only-values -n user.mine d/named") == "kept") }
             let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
-            try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
+            try await world.eventually("they are removed") { try await world.shell(contents) == "0" }
             // Nor a file whose daemon dies.
             let holding = "exec python3 -c 'import os, signal; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
                 + " os.write(f, bytes(100_000)); print(\"open\", flush=True); signal.pause()'"
@@ -451,7 +451,7 @@ import UbiquityControl
             try await a.shell("head -c 31000000 /dev/urandom > f")
             try await world.settle(a, b)
             for device in [a, b] {
-                try await world.eventually("it is told what is used") { try await room(device).used >= 30_000_000 }
+                try await world.eventually("the used space is known") { try await room(device).used >= 30_000_000 }
             }
             let size = try await room(b).size
             #expect(size > 99 << 20 && size <= 100 << 20)

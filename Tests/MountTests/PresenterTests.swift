@@ -46,7 +46,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-02, PN-05: who presents what is in a folder hears where it is when the folder moves, here or elsewhere")
+    @Test("PN-02, PN-05: a presenter in a folder gets the new place after a local or remote folder move")
     func folderMoves() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -64,7 +64,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-09, PN-10, PN-11, PN-14: a conflict is told where it comes and where it is settled, and not again as a change")
+    @Test("PN-09, PN-10, PN-11, PN-14: a conflict is announced at its begin and its end, and not as a change")
     func conflicts() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -105,7 +105,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-09, PN-10, RT-06, RT-07: of a package that loses a conflict its presenter is asked first, and told of it")
+    @Test("PN-09, PN-10, RT-06, RT-07: the presenter of a losing package is asked first, and notified")
     func packageConflicts() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -147,7 +147,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-09, PN-11: a version that is no conflict is told as gained, and as lost where it is removed and elsewhere")
+    @Test("PN-09, PN-11: an ordinary version is announced as gained, and as lost on all devices after its removal")
     func earlierVersions() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -171,7 +171,7 @@ import UbiquityControl
         }
     }
 
-    @Test("that a newer content is at the cloud is told while it has to wait")
+    @Test("a waiting newer content is reported")
     func waitingContentIsReported() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)

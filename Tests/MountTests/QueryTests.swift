@@ -71,7 +71,7 @@ import UbiquityCore
         var itemID: String?
     }
 
-    @Test("DQ-01, DQ-05: a watched listing tells what other devices and programs do")
+    @Test("DQ-01, DQ-05: a watched listing reports changes of other devices and programs")
     func watching() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -86,7 +86,7 @@ import UbiquityCore
                 return try lines.map { try ControlCodec.decode(Line.self, from: $0.utf8) }
             }
             func tells(_ change: String, _ name: String, _ holds: (MetadataRecord) -> Bool = { _ in true }) async throws {
-                try await world.eventually("it tells that \(name) is \(change): \(watch.outputSoFar.suffix(2000))") {
+                try await world.eventually("it prints that \(name) is \(change): \(watch.outputSoFar.suffix(2000))") {
                     try lines().contains {
                         $0.change == change && ($0.item.map { $0.item.path.hasSuffix(name) && holds($0) } ?? false)
                     }
@@ -118,7 +118,7 @@ import UbiquityCore
         }
     }
 
-    @Test("DQ-01, VC-01: folders tell of conflicts in them wherever these go")
+    @Test("DQ-01, VC-01: folders show the conflicts of their items, also after moves")
     func conflicts() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -129,7 +129,7 @@ import UbiquityCore
                 notificationBatchingInterval: .milliseconds(50))
             try await query.start()
             func tells(_ paths: String...) async throws {
-                try await world.eventually("\(paths) tell of conflicts: \(query.results.map(\.relativePath))") {
+                try await world.eventually("\(paths) show conflicts: \(query.results.map(\.relativePath))") {
                     Set(query.results.map(\.relativePath)) == Set(paths)
                 }
             }
@@ -174,7 +174,7 @@ import UbiquityCore
         }
     }
 
-    @Test("DQ-01: the library's query gathers, updates, and holds still when it is asked to")
+    @Test("DQ-01: the library's query gathers, updates, and freezes on request")
     func library() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -211,7 +211,7 @@ import UbiquityCore
             // A member of a package is no result of its own, however the folder became a package.
             func member(_ isThere: Bool, _ command: String) async throws {
                 try await a.shell(command)
-                try await world.eventually("\(command) tells of what is in it") {
+                try await world.eventually("\(command) shows the items in it") {
                     query.results.contains { $0.fsName == "in.txt" } == isThere
                 }
             }
@@ -223,7 +223,7 @@ import UbiquityCore
             try await a.unmount()
             do {
                 while try await updates.next() != nil {}
-                Issue.record("a query whose mount has gone ends with an error")
+                Issue.record("a query ends with an error after an unmount")
             } catch {
                 #expect((error as? UbiquitousFileError)?.code == .ubiquitousFileUbiquityServerNotAvailable)
             }

@@ -6,7 +6,7 @@ import Testing
     private static let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Sources/UbiquityControl")
 
-    @Test("the OpenAPI file and the server have the same routes, and every answer has the shape that it says")
+    @Test("the OpenAPI file and the server have the same routes and shapes of answers")
     func openAPI() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

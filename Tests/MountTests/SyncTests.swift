@@ -271,7 +271,7 @@ import UbiquityControl
         }
     }
 
-    @Test("DB-02: who has a file open reads it to its end, also what of it was not here when it was deleted elsewhere")
+    @Test("DB-02: an open file is readable to its end after a remote deletion, also its missing parts")
     func openFileOutlivesARemoteDeletion() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -303,7 +303,7 @@ import UbiquityControl
         }
     }
 
-    @Test("DB-02: what is written to an open file is found under the name that it was given elsewhere")
+    @Test("DB-02: writes to an open file appear under its remote new name")
     func openFileOutlivesARemoteRename() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

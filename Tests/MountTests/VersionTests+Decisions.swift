@@ -22,7 +22,7 @@ extension VersionTests {
             try await world.meet(a, "for f in \(files); do echo a > $f; done", b, "for f in \(files); do echo b > $f; done")
             try await a.waitFor("conflict-count", "0", of: "f.ours")
             try await a.waitFor("conflict-count", "0", of: "f.theirs")
-            try await world.eventually("the reason is told") {
+            try await world.eventually("the reason is shown") {
                 try await a.ubiquity("versions", "f.none").out.contains("(not merged: ")
             }
             try await world.settle(a, b)

@@ -46,7 +46,7 @@ import UbiquityControl
         }
     }
 
-    @Test("VC-11: status tells of conflicts, and what they take, until they are decided")
+    @Test("VC-11: status shows conflicts and their size until they are resolved")
     func statusShowsConflicts() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -389,7 +389,7 @@ import UbiquityControl
 
             // The common version is not "base" any more: the command fails.
             try await conflict(world, a, b, "2")
-            try await world.eventually("the reason is told") {
+            try await world.eventually("the reason is shown") {
                 try await a.ubiquity("versions", "Documents/report.txt").out.contains("not merged: the merge command failed")
             }
             #expect(try await conflicts(a).count == 1)
@@ -399,7 +399,7 @@ import UbiquityControl
             try await world.shell("cd \"$HOME\"; echo 'rm -f log; yes noise | head -c 3000000; exit 5' > merge")
             for device in [a, b] { try await device.kill() }
             for device in [a, b] { try await device.mount() }
-            try await world.eventually("the exit code is told") {
+            try await world.eventually("the exit code is shown") {
                 try await a.ubiquity("versions", "Documents/report.txt").out.contains("it ended with exit code 5: noise")
             }
 
@@ -552,7 +552,7 @@ import UbiquityControl
         }
     }
 
-    @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
+    @Test("LK-18: a restore asks presenters to save, and is complete when the command ends")
     func restoreIsACoordinatedWrite() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -31,7 +31,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: what another device makes, changes, moves and deletes raises the events of inotify")
+    @Test("PN-16: remote creations, changes, moves and deletions raise inotify events")
     func events() async throws {
         try await World.run { world in
             let (a, b) = try await devices(
@@ -77,7 +77,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: where names go round, who watches is told of what came to each of them")
+    @Test("PN-16: exchanged names raise an event for each new item")
     func exchangedNames() async throws {
         try await World.run { world in
             let (a, b) = try await devices(
@@ -95,7 +95,7 @@ import UbiquityControl
                     assert libc.renameat2(-100, b'x', -100, b'y', 2) == 0
                     """)
                 for name in ["d/log", "d/log.1", "d/log.2", "d/log.3", "x", "y"] {
-                    try await world.eventually("something is told of \(name)") {
+                    try await world.eventually("an event names \(name)") {
                         !tree.lines.filter { ["MOVED_TO ./\(name)", "CREATE ./\(name)"].contains($0) }.isEmpty
                     }
                 }
@@ -109,7 +109,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: a replayed change is no change made here: nothing goes up, nothing is told twice")
+    @Test("PN-16: a replayed change is not local: it is not uploaded, and raises its events once")
     func replayedChangesAreNotUploaded() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d; for n in $(seq 20); do echo $n > d/$n; done")
@@ -132,7 +132,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: who has the old file open keeps its content; who watches the file sees it replaced")
+    @Test("PN-16: an open file keeps its content; a watcher sees its replacement")
     func replacement() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "echo old > f; ln f other")
@@ -161,19 +161,19 @@ import UbiquityControl
                 ready: "d: \(b.mountPoint)/d/.probe: attributes changed")
             let tail = try await Watcher.start(b, script: "exec stdbuf -oL tail -n 1 -F d/log 2>&1", ready: "one")
             try await a.shell("echo 2 > d/two; rm d/gone")
-            try await world.eventually("gio tells") {
+            try await world.eventually("gio reports it") {
                 let lines = monitor.lines.joined(separator: "\n")
                 return lines.contains("d/two: created") && lines.contains("d/gone: deleted")
             }
             try await a.shell("echo two >> d/log")
             try await tail.waitFor("two")
-            try await world.eventually("gio tells of the change") {
+            try await world.eventually("gio reports the change") {
                 monitor.lines.contains { $0.contains("d/log") }
             }
         }
     }
 
-    @Test("PN-16: an edit here that meets the other device's is the conflict that it always was")
+    @Test("PN-16: a local edit that meets a remote one is a conflict")
     func races() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "echo base > f; mkdir d")
@@ -196,7 +196,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: programs that wait, also with a folder locked, do not keep remote changes from coming")
+    @Test("PN-16: waiting programs, also with a folder locked, do not delay remote changes")
     func waitingPrograms() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d; echo 1 > d/f; echo 2 > d/g")
@@ -248,7 +248,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: what goes in a folder that was renamed before is told of") func deletionsInARenamedFolderRaiseEvents() async throws {
+    @Test("PN-16: deletions in a renamed folder raise events") func deletionsInARenamedFolderRaiseEvents() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir -p d/s; echo 1 > d/z; echo 1 > d/s/t")
             try await b.shell("ls -R")
@@ -262,7 +262,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-16: a folder's move is told of, whatever changes in it at the same time", arguments: ["touch s2/new", "rm s2/t"])
+    @Test("PN-16: a folder's move raises events despite concurrent changes in it", arguments: ["touch s2/new", "rm s2/t"])
     func folderMoveWithChangesInsideRaisesEvents(change: String) async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "true")
@@ -281,7 +281,7 @@ import UbiquityControl
 
     /// Also for names that the kernel caches as absent, or as present.
     /// Changes of one update are announced step by step, also if one item takes the place of another.
-    @Test("PN-16: what takes the place of a folder that goes is told of, and that the folder goes", arguments: [
+    @Test("PN-16: the removal of a folder and its replacement raise events", arguments: [
         // From the folder itself: its content takes its place.
         Taking(
             made: "mkdir -p f/f; echo 1 > f/f/s", change: "mv f/f t; rmdir f; mv t f",
@@ -331,7 +331,7 @@ import UbiquityControl
 
     /// None of these folders is deleted, though each loses its name for a moment: for the kernel none may be deleted
     /// either.
-    @Test("PN-16: folders that hand on their names live, also with somebody in them", arguments: [
+    @Test("PN-16: folders that pass on their names are not deleted, even in use", arguments: [
         "mv x t; mv y x; mv t y", "mkdir P; mv x P/x; mv y x", "mv x t; mv y x; mv z y; mv t z", "mv x y/x; mv y x",
     ])
     func handedOn(change: String) async throws {

@@ -66,7 +66,7 @@ import UbiquityWire
         let clients = (0..<slow).map { _ in
             Task { try await Plain.exchange(head, with: running) }
         }
-        try await Harness.eventually("as many as may are under way, and the others wait") {
+        try await Harness.eventually("the limit runs, and the others wait") {
             running.server.uploads.used == ServerLimits.uploadsPerAccount
                 && running.server.uploads.waiting == slow - ServerLimits.uploadsPerAccount
         }

@@ -123,7 +123,7 @@ import UbiquityWire
         try await Plain.connected(to: running) { _, outbound in
             try await outbound.write(ByteBuffer(bytes: Array(head.utf8) + body))
             try await Harness.eventually("the request has come") { !running.server.isIdle }
-            try await Harness.eventually("the request is broken off") { running.server.isIdle }
+            try await Harness.eventually("the request is cancelled") { running.server.isIdle }
         }
         running.server.stop()
         try await running.task.value

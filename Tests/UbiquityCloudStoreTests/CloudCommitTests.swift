@@ -67,7 +67,7 @@ import UbiquityWire
         let request = bench.request([try bench.file(1, "a", [small, large]), try Make.folder(2, "d")])
         do {
             _ = try await service.commit(request)
-            Issue.record("a commit with missing chunks was taken")
+            Issue.record("a commit with missing chunks was accepted")
         } catch let missing as MissingChunks {
             #expect(Set(missing.ids) == [small.id, large.id])
         }

@@ -3,7 +3,7 @@ import UbiquityControl
 
 /// The changes that a live query reports.
 @Suite struct LiveResultsTests {
-    @Test("DQ-01: what comes to fit is added, then changed, then removed; the rest is not told")
+    @Test("DQ-01: a new match is added, then changed, then removed; other items are not reported")
     func changes() {
         var results = LiveResults<Int>()
         #expect(results.take(1, isResult: false) == nil)
@@ -14,7 +14,7 @@ import UbiquityControl
         #expect(results.count == 0)
     }
 
-    @Test("DQ-01: gathering anew finds what was missed")
+    @Test("DQ-01: a repeated gathering finds missed changes")
     func gatheringAnew() {
         var results = LiveResults<Int>()
         for id in 1...3 { _ = results.take(id, isResult: true) }
@@ -29,7 +29,7 @@ import UbiquityControl
         #expect(results.endGathering().isEmpty)
     }
 
-    @Test("DQ-01: whoever follows the changes has the results, whatever happens", arguments: 0..<50)
+    @Test("DQ-01: applied updates always give the results", arguments: 0..<50)
     func followerAgrees(_ seed: Int) {
         var state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1
         func random(_ limit: Int) -> Int {

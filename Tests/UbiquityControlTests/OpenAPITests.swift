@@ -26,7 +26,7 @@ import UbiquityControl
     private static func texts<Word: CaseIterable & RawRepresentable>(_ words: Word.Type) -> [String]
     where Word.RawValue == String { words.allCases.map(\.rawValue).sorted() }
 
-    @Test("what a text may be is in the OpenAPI file as the program has it")
+    @Test("the limits of texts in the OpenAPI file equal those of the program")
     func enumerations() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Sources/UbiquityControl/openapi.json")

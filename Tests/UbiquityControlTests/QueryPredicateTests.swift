@@ -25,7 +25,7 @@ import UbiquityCore
         try QueryPredicate(parsing: text, now: Self.now).holds(Self.record.value)
     }
 
-    @Test("DQ-06: what holds", arguments: [
+    @Test("DQ-06: predicates that match", arguments: [
         "", "  ", "true", "TRUEPREDICATE", "not false", "name == Größe.TXT", "name = \"Größe.TXT\"", "name like '*.TXT'",
         "name like[c] \"*.txt\"", "name like Gr????TXT", "name like *", "name contains röß", "name beginswith Gr",
         "name endswith .TXT", "name != other", "size == 1 or true",
@@ -43,7 +43,7 @@ import UbiquityCore
     ])
     func isTrue(_ text: String) throws { #expect(try holds(text)) }
 
-    @Test("DQ-06: what does not hold", arguments: [
+    @Test("DQ-06: predicates that do not match", arguments: [
         "false", "not true", "name == größe.txt", "name like *.txt", "name like Gr?TXT", "name like ''",
         "name contains Rö", "path within Documents/Note", "path within Doc", "size > 1G", "size in {1, 2}",
         "modified > now-30m", "created > 2026-11-01", "status == current", "is-downloaded", "not conflicts", "pinned",
@@ -52,7 +52,7 @@ import UbiquityCore
     ])
     func isFalse(_ text: String) throws { #expect(try !holds(text)) }
 
-    @Test("DQ-06: nonsense is refused with what is wrong and where", arguments: [
+    @Test("DQ-06: an invalid predicate is refused with the error and its position", arguments: [
         ("nme == a", 1, "no key"), ("name", 5, "expected a comparison"), ("name ==", 8, "expected a value"),
         ("name == \"a", 9, "no closing quote"), ("(name == a", 11, "expected \")\""), ("name == a)", 10, "expected \"and\""),
         ("name == a b", 11, "expected \"and\""), ("size > abc", 8, "not a value of size"), ("size like 5", 6, "cannot be used"),
@@ -106,7 +106,7 @@ import UbiquityCore
         }
     }
 
-    @Test("a moment of any size is written, and reads back as the nearest that can be", arguments: [
+    @Test("a time of any size is written, and reads back as the nearest valid one", arguments: [
         "1600-01-01", "0001-01-01", "9999-12-31T23:59:59Z", "now-999999999999999999d", "now+999999999999999999w",
         "-" + String(repeating: "9", count: 400) + "s", "1969-12-31T23:59:59.999999Z", "2262-04-12", "1677-09-20",
     ])

@@ -15,7 +15,7 @@ import UbiquityCore
             dirtyAt: zero, generation: 0, nextVersion: nil, usedAt: zero)
     }
 
-    @Test("DQ-01: what changes is kept once, and is gone when it is taken")
+    @Test("DQ-01: a changed item is kept once, and dropped when it is read")
     func changesGather() async throws {
         let hub = QueryHub()
         #expect(!hub.hasWatchers)
@@ -35,7 +35,7 @@ import UbiquityCore
         #expect(signals == 1)
     }
 
-    @Test("DQ-01: with too many changes none is kept but that there were too many")
+    @Test("DQ-01: beyond the limit of changes only an overflow mark is kept")
     func boundedChanges() throws {
         let hub = QueryHub()
         let watch = try #require(hub.watch())
@@ -62,7 +62,7 @@ import UbiquityCore
         #expect(hub.watch() == nil)
     }
 
-    @Test("DQ-01: a folder that becomes a package, or is none any more, is looked at with what is in it")
+    @Test("DQ-01: a folder that becomes a package, or stops being one, is examined with its items")
     func packageMarks() throws {
         func change(_ before: [Xattr], _ after: [Xattr]) -> IndexEvent {
             IndexEvent(

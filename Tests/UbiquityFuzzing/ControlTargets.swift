@@ -61,13 +61,13 @@ extension FuzzTarget {
         FuzzTarget("control", testExecutions: 2500) { random in
             let kind = random.pick(ControlKind.all)
             let sample = try kind.sample()
-            try require(try kind.roundTrip(sample) == sample, "a message is another one after its journey")
+            try require(try kind.roundTrip(sample) == sample, "a message changed in the round trip")
             let bytes = controlMutator.mutate(sample, with: try random.pick(ControlKind.all).sample(), &random)
             let found: [UInt8]
             do { found = try kind.roundTrip(bytes) } catch let error as UbiquityError {
                 return try require(error.code == .invalid, "refused with \(error.code)")
             }
-            try require(try kind.roundTrip(found) == found, "a message is another one after its journey")
+            try require(try kind.roundTrip(found) == found, "a message changed in the round trip")
         }
     ]
 }

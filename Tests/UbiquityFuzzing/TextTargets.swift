@@ -135,10 +135,10 @@ extension FuzzTarget {
             return call
         }
         let first = call()
-        try requireEqual(ReplayCall(encoded: first.encoded), first, "a call is another one after its journey")
+        try requireEqual(ReplayCall(encoded: first.encoded), first, "a call changed in the round trip")
         let bytes = replayMutator.mutate(first.encoded, with: call().encoded, &random)
         guard let found = ReplayCall(encoded: bytes) else { return }
-        try requireEqual(ReplayCall(encoded: found.encoded), found, "a call is another one after its journey")
+        try requireEqual(ReplayCall(encoded: found.encoded), found, "a call changed in the round trip")
         try require(found.encoded.count == bytes.count, "some of the bytes mean nothing")
     }
 }

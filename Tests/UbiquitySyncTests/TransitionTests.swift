@@ -283,7 +283,7 @@ import UbiquityWire
                 try await world.b.materialize("f\(number)")
                 #expect(try await world.b.read("f\(number)") == [UInt8(number), 1, 2, 3])
                 #expect(try world.b.engine.space.cachedBytes() <= 10)
-                #expect(try world.b.store.all().count <= 2, "the room is free")
+                #expect(try world.b.store.all().count <= 2, "the space is free")
             }
             #expect(try world.b.paths().filter { !$0.row.isPlaceholder }.map(\.path).sorted() == ["f4", "f5"])
         }
@@ -301,7 +301,7 @@ import UbiquityWire
             try await world.sleep(.milliseconds(1500))
             #expect(try world.a.live("g").isWriting)
             #expect(try world.a.live("f").isPlaceholder)
-            #expect(try !world.a.store.all().contains(content), "the room is free")
+            #expect(try !world.a.store.all().contains(content), "the space is free")
             try await writing
             try await world.settle()
             try await world.check()

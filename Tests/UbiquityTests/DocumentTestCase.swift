@@ -12,7 +12,7 @@ extension DocumentTestCase {
             if try await condition() { return }
             try await Task.sleep(for: .milliseconds(10))
         }
-        Issue.record("not so after 60 s")
+        Issue.record("the condition does not hold after 60 s")
     }
 
     func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }

@@ -41,7 +41,7 @@ import UbiquityTestSupport
             document.whileWriting = { document.type(" B") }
             try await document.autosave()
             #expect(try text(url) == "old A")
-            #expect(document.hasUnsavedChanges, "what was typed meanwhile is not in the snapshot")
+            #expect(document.hasUnsavedChanges, "text typed meanwhile is not in the snapshot")
             document.whileWriting = nil
             try await document.close()
             #expect(try text(url) == "old A B")

@@ -27,7 +27,7 @@ import UbiquitySystem
         return Array(sequence(state: ()) { _ in queue.next() })
     }
 
-    @Test("waiting changes are merged, and requests overtake them; all else keeps its order")
+    @Test("pending changes are merged, and requests overtake them; the other messages keep their order")
     func order() {
         var queue = PresenterQueue()
         for message in [

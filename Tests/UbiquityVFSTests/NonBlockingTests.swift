@@ -31,7 +31,7 @@ import UbiquityVFS
         #expect(try await eventually { container.cloud.interests == 0 })
     }
 
-    @Test("O_NONBLOCK: a read that cannot be served says why")
+    @Test("O_NONBLOCK: a read that cannot be served reports the reason")
     func nonBlockingReadOfflineFails() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)

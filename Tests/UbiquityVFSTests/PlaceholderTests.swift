@@ -41,11 +41,11 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.read(handle, at: 0, 1000) == String(decoding: text[..<1000], as: UTF8.self))
         // Present bytes are answered at once; missing ones wait.
         guard case .now = try container.fs.read(handle, offset: 0, length: 500) else {
-            Issue.record("bytes that are here were waited for")
+            Issue.record("present bytes were waited for")
             return
         }
         guard case .later(let work) = try container.fs.read(handle, offset: 1500, length: 10) else {
-            Issue.record("bytes that are not here were answered")
+            Issue.record("missing bytes were answered")
             return
         }
         let waiting = Task { try await work() }
@@ -89,7 +89,7 @@ private struct NoSurroundings: Surroundings {
         container.cloud.allow(.max)
         #expect(await failing.value == .ESTALE)
         guard case .now(let opened) = try container.fs.open(row.ino + 2000, flags: flags, caller: container.caller) else {
-            Issue.record("the second open has to wait")
+            Issue.record("the second open must wait")
             return
         }
         #expect(try await container.read(opened.handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
@@ -328,13 +328,13 @@ private struct NoSurroundings: Surroundings {
         let claim = try await coordination.claim(
             ClaimRequest(owner: .system, intents: [ClaimIntent(row.claimTarget, .writing(nil))]))
         guard case .now(let refused) = try container.fs.open(row.ino, flags: [], caller: scanner) else {
-            Issue.record("a scanner waits for what it does not get")
+            Issue.record("a scanner waits for a refused content")
             return
         }
         #expect(await errno { _ = try await container.read(refused.handle) } == .EDEADLK)
         container.fs.release(refused.handle)
         guard case .later = try container.fs.open(row.ino, flags: [], caller: container.caller) else {
-            Issue.record("a person's program did not wait for the claim")
+            Issue.record("a user's program did not wait for the claim")
             return
         }
         coordination.end(claim)
@@ -449,7 +449,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.content(of: row.ino).utf8.count == 5000)
     }
 
-    @Test("MP-10: an open that waits for the content of a file ends when the file is gone", arguments: [OpenFlags([]), .readWrite])
+    @Test("MP-10: an open that waits for content ends when the file is removed", arguments: [OpenFlags([]), .readWrite])
     func waitingOpenEndsWithTheFile(flags: OpenFlags) async throws {
         let container = try TestContainer(smallContent: 10_000)
         container.cloud.allow(0)

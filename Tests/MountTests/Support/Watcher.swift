@@ -33,11 +33,11 @@ final class Watcher: Sendable {
     /// Waits until it has printed all of these, in whatever order.
     func waitFor(_ expected: String..., sourceLocation: SourceLocation = #_sourceLocation) async throws {
         do {
-            try await world.eventually("it tells \(expected)", within: 60, sourceLocation: sourceLocation) {
+            try await world.eventually("it prints \(expected)", within: 60, sourceLocation: sourceLocation) {
                 Set(expected).isSubset(of: self.lines)
             }
         } catch {
-            Issue.record("it told \(self.lines.suffix(40))", sourceLocation: sourceLocation)
+            Issue.record("it printed \(self.lines.suffix(40))", sourceLocation: sourceLocation)
             throw error
         }
     }

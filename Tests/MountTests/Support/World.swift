@@ -190,8 +190,8 @@ final class World: Sendable {
         let end = ContinuousClock.now + .seconds(limit)
         while try await !condition() {
             guard ContinuousClock.now < end else {
-                Issue.record("not so after \(limit) s: \(what)", sourceLocation: sourceLocation)
-                throw Command.Failure(description: "not so after \(limit) s: \(what)")
+                Issue.record("the condition does not hold after \(limit) s: \(what)", sourceLocation: sourceLocation)
+                throw Command.Failure(description: "the condition does not hold after \(limit) s: \(what)")
             }
             try await Task.sleep(for: .milliseconds(20))
         }
