@@ -1,13 +1,12 @@
-// block-recorder IMAGE LOG FOLDER: a disk that remembers in which order it was written and flushed.
+// block-recorder IMAGE LOG FOLDER: a disk that records the order of its writes and flushes.
 //
-// FOLDER gets a file `disk`, as large as IMAGE, to put a loop device on, and a file `position`, which tells how many
-// records the log has. A write goes to IMAGE and, with its bytes, to the end of LOG; a flush (fsync, which is what a
-// loop device makes of the block layer's flush) is a record without bytes. From IMAGE as it was before and a beginning
-// of LOG every state can be made that a loss of power at that moment may leave: what came before the last flush is on
-// the disk, of what came after it anything.
+// FOLDER gets a file `disk`, as large as IMAGE, for a loop device, and a file `position` with the number of records in
+// the log. A write goes to IMAGE and, with its bytes, to the end of LOG. A flush is a record without bytes; a loop
+// device turns the block layer's flush into an fsync. The earlier IMAGE and a beginning of LOG give every state that a
+// power loss at that moment may leave: all writes before the last flush, and any subset of the later ones.
 //
-// A record: kind (8 bytes: 1 write, 2 flush), offset (8), length (8), bytes. One thread answers, so the order of the
-// records is the order in which the writer was told that they are done.
+// A record: kind (8 bytes: 1 write, 2 flush), offset (8), length (8), bytes. One thread answers, so the records have
+// the order of the acknowledgements.
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 314
 #include <errno.h>

@@ -8,12 +8,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-// Those of a crash come to the thread that made it.
+// The kernel delivers a crash's signal to the crashing thread.
 static _Thread_local const char *currentTarget;
 static _Thread_local uint64_t currentSeed, currentExecution;
 static _Thread_local char *alternateStack;
 
-// A time-out may come to any thread; only one runs then.
+// Any thread may get the timeout's signal; only one runs then.
 static const char *volatile watchedTarget;
 static volatile uint64_t watchedSeed, watchedExecution;
 

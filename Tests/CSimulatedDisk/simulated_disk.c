@@ -49,7 +49,7 @@ static void tell(const disk_event *event) {
     errno = saved;
 }
 
-// The next definition of the function this stands in: libc's.
+// The next definition of the surrounding function: libc's.
 #define REAL(name) \
     static __typeof__(&name) real; \
     if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
@@ -168,8 +168,8 @@ int syncfs(int fd) {
     WATCHED(ON_FILE(.operation = DISK_SYNC_ALL, .fd = fd), 0, real(fd));
 }
 
-// Locks between processes (SQLite's): a world is in one process, which has the disk for itself. Each costs a call to the
-// kernel, several for a transaction. What holds between the connections of one process SQLite keeps in memory.
+// Locks between processes (SQLite's) are omitted: a world is in one process, which has the disk for itself. Each lock
+// costs a system call, several per transaction. SQLite keeps the locks between connections of one process in memory.
 int fcntl64(int fd, int command, ...) {
     va_list arguments;
     va_start(arguments, command);

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityTestSupport
 
-/// Programs save what they opened, changed or not: the same bytes are no edit.
+/// Programs save an opened file, changed or not: the same bytes are no edit.
 @Suite struct SameBytesTests: WorldTests {
     static let seed: UInt64 = 23
 

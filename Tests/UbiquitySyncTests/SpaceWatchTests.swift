@@ -17,7 +17,7 @@ import Testing
         #expect(watch.looked(free: 1000, left: 1000, took: .zero).pause == .milliseconds(20))
     }
 
-    /// What a writer took since the last look it takes again, and more, before the next.
+    /// A writer that used some space since the last check uses as much again, and more, before the next.
     @Test func spaceIsFreedAheadOfAWriter() {
         let watch = SpaceWatch().looked(free: 100_000, left: 150_000, took: .zero)
         #expect(watch.ahead(of: 120_000, floor: 100_000) == 60_000)

@@ -1,7 +1,7 @@
-// The calls that change a disk, watched: for the simulator, which kills, cuts the power and fills disks at any of them.
+// Intercepts the calls that change a disk, for the simulator: it kills, cuts the power and fills disks at any of them.
 //
-// The functions below take the place of libc's in the program that is linked with this, also for its libraries
-// (SQLite). On a thread that watches nothing they only pass on.
+// In a program linked with this file, its functions replace libc's, also for libraries (SQLite). On a thread without a
+// watcher they only forward the call.
 #ifndef SIMULATED_DISK_H
 #define SIMULATED_DISK_H
 
@@ -27,18 +27,18 @@ typedef struct {
     int64_t length;
 } disk_event;
 
-// Asked before the call. 0: it goes on. An errno: it fails with that. -1: it seems to succeed and does nothing.
+// Called before the call. 0: it continues. An errno: it fails with that. -1: it does nothing and reports success.
 typedef int (*disk_before)(void *context, const disk_event *event);
-// Told after a call that succeeded.
+// Called after a successful call.
 typedef void (*disk_after)(void *context, const disk_event *event);
 
-// Watches the calls of this thread; null ends it. What the watchers do themselves is not watched.
+// Watches the calls of this thread; null ends it. Calls of the watchers themselves are not watched.
 void simulated_disk_watch(disk_before before, disk_after after, void *context);
 
-// Looks away, or again: for what the simulator itself does to the disk. Returns what it was.
+// Suspends or resumes watching, for the simulator's own calls. Returns the earlier state.
 int simulated_disk_look_away(int away);
 
-// Removes a folder with all that is in it. A world leaves thousands of folders behind.
+// Removes a folder with everything in it. A world leaves thousands of folders.
 void simulated_disk_remove(const char *path);
 
 #endif

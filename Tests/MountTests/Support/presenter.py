@@ -1,6 +1,6 @@
-"""presenter.py SOCKET MOUNT PATH UNSAVED ready|refusing|silent: an editor that takes part in coordination.
+"""presenter.py SOCKET MOUNT PATH UNSAVED ready|refusing|silent: an editor with coordination.
 
-It shows one item, holds a text that is not saved, saves it when it is asked, and prints all that it is told.
+It shows one item, holds an unsaved text, saves it on request, and prints every message.
 """
 import http.client, json, os, socket, sys
 
