@@ -10,12 +10,6 @@ struct PushState {
     var uploading: Set<ItemKey> = []
     /// The wait after a failed commit while the feed works: the cloud may fail at once.
     var backoff = Backoff()
-    /// The same for each file whose chunks failed to upload.
-    var uploadBackoffs: [ItemKey: Backoff] = [:]
-    /// When to read a file again that changed while it was read.
-    var rescanAt: [ItemKey: Timestamp] = [:]
-    /// When the first unfinished new file of the last look is finished, or held folder times are sent.
-    var finishedAt: Timestamp?
     /// When a group of folder times alone was last sent.
     var folderTimesSentAt: Timestamp?
     /// When each new file with a temporary name was first held back.
@@ -41,10 +35,6 @@ struct PushState {
     var passedOver: PassedOver?
     /// When the usage of the full account was last asked for.
     var usageAskedAt: Timestamp?
-    /// Deletions that the cloud answered by keeping the item, with the time of the next attempt.
-    var keptDeletions: [ItemKey: KeptDeletion] = [:]
-    /// When a burst of deletions may be over.
-    var deletionsWaitUntil: Timestamp?
 
     struct PassedOver {
         /// The last position in the order of changes that was examined.
@@ -54,12 +44,6 @@ struct PushState {
         /// Bytes that the account had free then.
         var room: Int64
     }
-}
-
-/// A deletion that is sent again.
-struct KeptDeletion {
-    var backoff = Backoff()
-    var until: Timestamp
 }
 
 /// A package whose local state lost.

@@ -18,12 +18,10 @@ package final class SyncContext: Sendable {
     package let environment: SyncEnvironment
 
     package let connection: Connection
-    let problems: Problems
-    let transfers: Transfers
-    let throttle: Throttle
+    let agenda: Agenda
+    let transfers = Transfers()
     /// How far the feed is read.
     let feed = FeedStatus()
-    let signals = SyncSignals()
 
     private let users = Lock<(any OpenItems)?>(nil)
 
@@ -38,9 +36,7 @@ package final class SyncContext: Sendable {
         self.environment = environment
         let timekeeper = environment.timekeeper
         connection = Connection(timekeeper: timekeeper, random: environment.random)
-        problems = Problems(timekeeper: timekeeper, random: environment.random)
-        transfers = Transfers()
-        throttle = Throttle(timekeeper: timekeeper)
+        agenda = Agenda(timekeeper: timekeeper, random: environment.random)
     }
 
     package var timekeeper: any Timekeeper { environment.timekeeper }
@@ -49,8 +45,10 @@ package final class SyncContext: Sendable {
     package var executor: (any TaskExecutor)? { environment.executor }
     package var logger: Logger { environment.logger }
     package var scanner: ContentScanner { ContentScanner(clock: timekeeper) }
-    /// Fires at every change that a waiter may wait for.
-    var progress: Broadcast { signals.progress }
+    var problems: Problems { agenda.problems }
+    var throttle: Throttle { agenda.throttle }
+    var signals: SyncSignals { agenda.signals }
+    var progress: Broadcast { agenda.progress }
 
     // MARK: The users of items
 
@@ -160,6 +158,7 @@ extension SyncRoom {
     package var logger: Logger { context.logger }
     package var scanner: ContentScanner { context.scanner }
     package var connection: Connection { context.connection }
+    var agenda: Agenda { context.agenda }
     var problems: Problems { context.problems }
     var transfers: Transfers { context.transfers }
     var throttle: Throttle { context.throttle }
@@ -207,15 +206,4 @@ package struct SyncEnvironment: Sendable {
         self.executor = executor
         self.logger = logger
     }
-}
-
-/// The wake-ups of the engine's loops.
-struct SyncSignals: Sendable {
-    let push = Signal()
-    let download = Signal()
-    let feed = Signal()
-    /// Fires when a program begins to write.
-    let space = Signal()
-    /// Fires at every change that a waiter may wait for.
-    let progress = Broadcast()
 }

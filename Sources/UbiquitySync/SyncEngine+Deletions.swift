@@ -37,7 +37,7 @@ extension SyncEngine {
             return pending.confirmed
         case .wait(let until):
             noteHeld(0)
-            push.withLock { $0.deletionsWaitUntil = until }
+            agenda.waitForDeletions(until: until)
             return pending.confirmed
         }
     }
@@ -123,7 +123,7 @@ extension SyncEngine {
             state.confirmed = last
             state.guarding = DeletionGuard()
         }
-        pushSignal.fire()
+        agenda.happened(.deletionsWereConfirmed)
         return count
     }
 
@@ -151,7 +151,7 @@ extension SyncEngine {
             if undone == 0 { break }
         }
         deletions.withLock { $0.held = 0 }
-        progress.fire()
+        agenda.happened(.deletionsWereUndone)
         return count
     }
 }

@@ -14,14 +14,15 @@ extension SyncEngine {
     func holdFolderTimes(_ group: inout [PlannedChange]) {
         guard group.count < configuration.changesPerCommit, group.isFolderTimes else { return }
         let now = timekeeper.now()
-        let isHeld = push.withLock { state in
-            guard let last = state.folderTimesSentAt, last <= now else { return false }
+        let wait = push.withLock { state -> Timestamp? in
+            guard let last = state.folderTimesSentAt, last <= now else { return nil }
             let next = last.advanced(bySeconds: SyncLimits.folderTimesRest / .seconds(1))
-            guard next > now else { return false }
-            state.finishedAt = min(state.finishedAt ?? next, next)
-            return true
+            guard next > now else { return nil }
+            return next
         }
-        if isHeld { group = [] }
+        guard let wait else { return }
+        agenda.lookAgain(at: wait)
+        group = []
     }
 
     func noteFolderTimes(_ group: [PlannedChange]) {

@@ -33,16 +33,17 @@ extension SyncEngine {
     /// Limits how often the whole backlog is searched, since a search of a large backlog takes long.
     private func mayLookForPackages() -> Bool {
         let now = timekeeper.now(), rest = SyncLimits.packagesRest / .seconds(1)
-        return push.withLock { state in
+        let wait = push.withLock { state -> Timestamp? in
             if let until = state.packagesLookedAt?.advanced(bySeconds: rest), until > now,
                 until <= now.advanced(bySeconds: rest)
             {
-                state.finishedAt = min(state.finishedAt ?? until, until)
-                return false
+                return until
             }
             state.packagesLookedAt = now
-            return true
+            return nil
         }
+        if let wait { agenda.lookAgain(at: wait) }
+        return wait == nil
     }
 
     /// The position in the order of changes to start from. In a full account, rows before it were examined lately and
@@ -171,12 +172,12 @@ extension SyncEngine {
             let isEnough = result.loose.count >= configuration.changesPerCommit
             guard !isEnough || start == 0 && !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
-        push.withLock { state in
-            let known = start == 0 && !onlyPackages ? nil : state.finishedAt
-            state.finishedAt = [known, finishedAt].compactMap { $0 }.min()
-            guard isComplete else { return }
-            state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
-            state.keepPackages(packages.packages)
+        agenda.searched(nextLook: finishedAt, isWhole: start == 0 && !onlyPackages)
+        if isComplete {
+            push.withLock { state in
+                state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
+                state.keepPackages(packages.packages)
+            }
         }
         guard isComplete else {
             result.leavesPackages = !packages.isEmpty
@@ -188,21 +189,14 @@ extension SyncEngine {
 
     private func isSendable(_ row: ItemRow, _ now: Timestamp) -> Bool {
         if problems.isHeld(.upload, of: row.key) || index.isHeld(row.key) { return false }
-        if row.isDeleted { return !isKeptForNow(row, now) }
+        if row.isDeleted { return agenda.deletionPauseEnd(of: row.key, now) == nil }
         guard row.dirty.contains(.content) else {
             // No item depends on the mode, times or attributes of a file, so a throttle may delay them.
-            return row.kind != .file || !row.dirty.isDisjoint(with: [.created, .place]) || !isThrottled(row)
+            return row.kind != .file || !row.dirty.isDisjoint(with: [.created, .place]) || !agenda.isThrottled(row.key)
         }
         // Content that is not ready delays nothing else: a new file is announced, and other fields are sent.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
         return row.hasMoreThanContent || row.wantsInlineContent && !isResting(row, now)
-    }
-
-    /// Whether the cloud kept the item after its deletion, which is sent again later.
-    private func isKeptForNow(_ row: ItemRow, _ now: Timestamp) -> Bool {
-        guard let until = push.withLock({ $0.keptDeletions[row.key]?.until }) else { return false }
-        // A time farther away was recorded before the clock was set back.
-        return until > now && until <= now.advanced(bySeconds: Backoff.longest / .seconds(1))
     }
 
     /// The time until which a new file may be a temporary one that a program is about to rename over a document: while
@@ -236,21 +230,11 @@ extension SyncEngine {
 
     func isResting(_ row: ItemRow, _ now: Timestamp) -> Bool {
         if openItems?.isBeingWritten(row) ?? false {
-            push.withLock { $0.rescanAt[row.key] = now.advanced(bySeconds: SyncLimits.claimedRest / .seconds(1)) }
+            let until = now.advanced(bySeconds: SyncLimits.claimedRest / .seconds(1))
+            agenda.pause(row.key, until: until, .isClaimed)
             return true
         }
-        if let until = push.withLock({ $0.rescanAt[row.key] }), until > now { return true }
-        return isThrottled(row)
-    }
-
-    /// Whether the item is throttled because it changes too often. The loop wakes when the throttle ends.
-    func isThrottled(_ row: ItemRow) -> Bool {
-        // Under one lock: another thread may end the throttle in between.
-        push.withLock { state in
-            guard let until = throttle.restsUntil(row.key) else { return false }
-            state.rescanAt[row.key] = until
-            return true
-        }
+        return agenda.pause(of: row.key, now) != nil || agenda.isThrottled(row.key)
     }
 
     /// Reads a consistent state of a small file. Nil if it is being written; it is then retried later.
@@ -260,7 +244,7 @@ extension SyncEngine {
             let file = try store.open(content, writable: false)
             let outcome = try scanner.scan(file)
             guard try isNotedState(row, outcome) else {
-                rest(row)
+                agenda.pauseBriefly([row.key], .changesDuringRead)
                 return nil
             }
             switch outcome {
@@ -270,7 +254,7 @@ extension SyncEngine {
                 // The last writer has closed the file. The next writer's open changes the row before it writes.
                 return try small(row, scanned, file)
             case .stable, .racy, .changedMeanwhile:
-                rest(row)
+                agenda.pauseBriefly([row.key], .changesDuringRead)
                 return nil
             }
         } catch {
@@ -299,15 +283,10 @@ extension SyncEngine {
     {
         let bytes = try file.read(count: Int(scanned.size), at: 0)
         guard scanned.manifest.allSatisfy({ $0.id == ChunkNaming.name(of: bytes) }) else {
-            rest(row)
+            agenda.pauseBriefly([row.key], .changesDuringRead)
             return nil
         }
         return (PreparedContent(row, scanned.manifest, scanned.size), bytes)
-    }
-
-    func rest(_ row: ItemRow) {
-        let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
-        push.withLock { $0.rescanAt[row.key] = until }
     }
 
     /// Clears the content's dirty bit if the same bytes were written again, so that nothing is uploaded.

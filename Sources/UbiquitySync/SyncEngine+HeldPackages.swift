@@ -101,7 +101,7 @@ extension SyncEngine: PackageStaging {
         }
         discard(dropped)
         // Fire only now: waiters for a package check again at each progress.
-        if isAnyShown { progress.fire() }
+        if isAnyShown { agenda.happened(.packageIsShown) }
     }
 
     /// Packages whose new state is complete here and which have no local changes.
@@ -206,7 +206,7 @@ extension SyncEngine: PackageStaging {
                 try connection.requireAllowed()
                 // Without the cloud the missing contents cannot be downloaded.
                 if let absence = connection.absence { throw absence }
-                downloadSignal.fire()
+                agenda.happened(.packageContentsAreWanted)
             }
             return !isHeld
         }

@@ -38,12 +38,9 @@ extension SyncEngine {
         do {
             let done = try await openItems.prepare(for: [.content(package)]) ?? {}
             let number = random.next()
-            push.withLock { state in
-                state.packageClaims[package] = .granted(number, done: done)
-                state.rescanAt[package] = nil
-            }
-            pushSignal.fire()
-            downloadSignal.fire()
+            push.withLock { $0.packageClaims[package] = .granted(number, done: done) }
+            agenda.resume(package)
+            agenda.happened(.packageWasReleased)
             // There may be nothing to decide about any more.
             try? await timekeeper.sleep(for: SyncLimits.packageClaim)
             giveBack(number, of: package)

@@ -13,20 +13,20 @@ extension SyncEngine {
         let key = try await pool.run { [index] in try index.read { try $0.row(id: conflict.package)?.key } }
         guard let key, !outgoing.decided.packages.contains(key) else {
             // Another device has changed the package in between.
-            feedSignal.fire()
-            return restPackages(outgoing.owners)
+            agenda.happened(.feedIsNeeded)
+            return agenda.pauseBriefly(outgoing.owners, .packageNeedsDecision)
         }
         let involved = outgoing.owners.union([key])
-        guard let letGo = claimPackage(key) else { return restPackages(involved) }
+        guard let letGo = claimPackage(key) else { return agenda.pauseBriefly(involved, .packageNeedsDecision) }
         defer { letGo() }
         switch try await pool.run({ [self] in try look(at: key, conflict, group) }) {
         case .states(let meeting): try await decide(conflict, meeting, group, outgoing)
         case .notYet:
-            feedSignal.fire()
-            restPackages(involved)
+            agenda.happened(.feedIsNeeded)
+            agenda.pauseBriefly(involved, .packageNeedsDecision)
         case .notWhole:
             noteUndecided(key)
-            restPackages(involved)
+            agenda.pauseBriefly(involved, .packageNeedsDecision)
         }
     }
 
@@ -42,10 +42,10 @@ extension SyncEngine {
             try await carryOut(decision, meeting, outgoing)
         } catch let full as CloudIsFull {
             noteRefusal(of: group.map(\.row.key), full.reason)
-            restPackages(outgoing.owners.union([meeting.key]))
+            agenda.pauseBriefly(outgoing.owners.union([meeting.key]), .packageNeedsDecision)
         } catch let error as UbiquityError where error.code == .noSpace || Self.isAboutContent(error) {
             noteRefusal(of: group.map(\.row.key), error)
-            restPackages(outgoing.owners.union([meeting.key]))
+            agenda.pauseBriefly(outgoing.owners.union([meeting.key]), .packageNeedsDecision)
         }
     }
 

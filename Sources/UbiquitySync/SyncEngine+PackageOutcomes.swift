@@ -24,15 +24,15 @@ extension SyncEngine {
         } catch let other as PackageConflict {
             // An item was moved from one package to another, so a decision about both is needed.
             guard other.package != meeting.id, !decision.isPart else {
-                feedSignal.fire()
-                return restPackages(outgoing.owners.union([meeting.key]))
+                agenda.happened(.feedIsNeeded)
+                return agenda.pauseBriefly(outgoing.owners.union([meeting.key]), .packageNeedsDecision)
             }
             try await decide(other, decision.planned, outgoing.with(decision, about: meeting))
         } catch let error as MissingChunks {
             forgetPrepared(decision.planned, lacking: Set(error.ids))
             // The cloud has lost chunks of the other state, and this device does not have them.
             if try await !sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? []) { noteUndecided(meeting.key) }
-            restPackages([meeting.key])
+            agenda.pauseBriefly([meeting.key], .packageNeedsDecision)
         } catch let error as OutdatedCommit {
             try await sender.raiseNumbers(after: error)
         }
@@ -57,7 +57,7 @@ extension SyncEngine {
             if decision.isAside { try showReadyPackages() }
         }
         noteDecided(packages)
-        if decision.isAside { downloadSignal.fire() }
+        if decision.isAside { agenda.happened(.packageContentsAreWanted) }
     }
 
     /// Restores items that are local members of another package whose local state also wins, instead of deleting them.
@@ -184,7 +184,7 @@ extension SyncEngine {
                 return settler.dropped
             }
         }
-        guard let dropped else { return restPackages([meeting.key]) }
+        guard let dropped else { return agenda.pauseBriefly([meeting.key], .packageNeedsDecision) }
         discard(dropped)
         noteDecided([meeting.key])
         noteGivenWay(meeting.key, at: meeting.revision)
@@ -193,8 +193,7 @@ extension SyncEngine {
         }
         for row in meeting.rows { problems.clear(.upload, of: row.key) }
         connection.succeeded()
-        downloadSignal.fire()
-        progress.fire()
+        agenda.happened(.packageWasReplaced)
     }
 }
 

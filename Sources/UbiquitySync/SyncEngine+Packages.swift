@@ -37,9 +37,7 @@ extension SyncEngine {
         }
         guard isClaimed else { return false }
         let until = now.advanced(bySeconds: SyncLimits.claimedRest / .seconds(1))
-        push.withLock { state in
-            for package in packages { state.rescanAt[package] = until }
-        }
+        agenda.pause(packages, until: until, .packageIsClaimed)
         return true
     }
 
@@ -61,17 +59,15 @@ extension SyncEngine {
         guard changes.rows.allSatisfy({ !problems.isHeld(.upload, of: $0.key) && !index.isHeld($0.key) }) else {
             return false
         }
-        let isResting = push.withLock { state in changes.packages.contains { state.rescanAt[$0] ?? now > now } }
-        if isResting { return false }
+        if agenda.isAnyPaused(changes.packages, now) { return false }
         let patience = begun.advanced(bySeconds: SyncLimits.packagePatience / .seconds(1))
         let last = changes.rows.map { min($0.dirtyAt, now) }.max() ?? now
         let quiet = last.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1))
         if isWritten || quiet > now, patience > now {
             let next = isWritten ? now.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1)) : quiet
             // A package may become part of another group, so all packages of the group wait together.
-            push.withLock { state in
-                for package in changes.packages { state.rescanAt[package] = min(next, patience) }
-            }
+            agenda.pause(
+                changes.packages, until: min(next, patience), isWritten ? .packageIsWritten : .packageChanges)
             return false
         }
         return changes.rows.allSatisfy { isReadyMember($0, now) }
@@ -118,7 +114,7 @@ extension SyncEngine {
         noteParts(changes.packages, rows.count)
         outgoing.packages = try packageEdits(outgoing.group)
         // Nothing of the package can be sent now, so it is not retried at once.
-        if outgoing.group.isEmpty, cleaned == 0 { restPackages(changes.packages) }
+        if outgoing.group.isEmpty, cleaned == 0 { agenda.pauseBriefly(changes.packages, .packageChanges) }
         if rows.count > Limits.maximumChangesPerCommit {
             logger.warning(
                 "a package has more changes than one commit takes: it is uploaded in several",
@@ -130,14 +126,6 @@ extension SyncEngine {
     private func noteParts(_ packages: Set<ItemKey>, _ count: Int) {
         guard count > Limits.maximumChangesPerCommit || packages.count > Limits.maximumPackagesPerCommit else { return }
         push.withLock { $0.packagesInParts.formUnion(packages) }
-    }
-
-    /// Delays the next look at these packages for a moment.
-    func restPackages(_ packages: Set<ItemKey>) {
-        let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
-        push.withLock { state in
-            for package in packages { state.rescanAt[package] = until }
-        }
     }
 
     /// Records that a package with two states cannot send all of its changes. With a part of them, neither state can be
@@ -164,7 +152,7 @@ extension SyncEngine {
             if count == SyncLimits.packageAttempts { state.packagesInParts.insert(package) }
             return count
         }
-        if count > 1 { restPackages([package]) }
+        if count > 1 { agenda.pauseBriefly([package], .packageNeedsDecision) }
         guard count == SyncLimits.packageAttempts else { return }
         logger.warning(
             "a package's local state loses repeatedly: uploading its changes file by file",

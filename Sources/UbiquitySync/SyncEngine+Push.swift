@@ -9,7 +9,7 @@ extension SyncEngine {
     func runPush() async {
         await withDiscardingTaskGroup { uploads in
             while !Task.isCancelled {
-                await pushSignal.wait(atMost: timeToNextRetry(), timekeeper)
+                await agenda.wait(for: .push, atMost: agenda.timeToNextUpload(holdEnd: index.timeUntilHoldEnds()))
                 // Also offline: a loop that wakes at once takes a core from the program that makes the changes.
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
                 // Read the feed first: it reports changes that the cloud took but whose answers were lost. Without it,
@@ -44,26 +44,6 @@ extension SyncEngine {
         }
     }
 
-    /// How long the loop may sleep: until the first waiting or failed item is due, at most the poll interval.
-    private func timeToNextRetry() -> Duration {
-        let now = timekeeper.now()
-        let rests = push.withLock { state in
-            // A time farther away was recorded before the clock was set back.
-            let latest = now.advanced(bySeconds: SyncLimits.longestThrottle / .seconds(1))
-            state.rescanAt = state.rescanAt.filter { $0.value > now && $0.value <= latest }
-            if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
-            if let until = state.finishedAt, until <= now { state.finishedAt = nil }
-            let kept = state.keptDeletions.values.map(\.until).filter { $0 > now && $0 <= latest }.min()
-            let rescan = state.rescanAt.values.min()
-            return [kept, rescan, state.deletionsWaitUntil, state.finishedAt].compactMap { $0 }.min()
-        }
-        var wait = min(index.timeUntilHoldEnds() ?? SyncLimits.pollInterval, SyncLimits.pollInterval)
-        if let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() {
-            wait = min(.nanoseconds(due.nanoseconds - now.nanoseconds), wait)
-        }
-        return wait
-    }
-
     private func noteFailure(_ error: any Error) async {
         let error = UbiquityError.from(error)
         guard error.code != .cancelled else { return }
@@ -74,11 +54,11 @@ extension SyncEngine {
             let seen = connection.changed.generation
             let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
             await connection.changed.wait(since: seen, atMost: wait, timekeeper)
-            feedSignal.fire()
+            agenda.happened(.feedIsNeeded)
         } else {
             try? await timekeeper.sleep(for: Backoff.longest / 10)
         }
-        pushSignal.fire()
+        agenda.happened(.commitPauseEnded)
     }
 
     /// Sends one group.
@@ -137,8 +117,7 @@ extension SyncEngine {
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
         let (group, response) = try unknownItems.withoutUnknown(group, response)
         let keeper = KeptDeletions(
-            isOn: configuration.completesDeletions,
-            attempts: push.withLock { $0.keptDeletions.mapValues(\.backoff.attempts) })
+            isOn: configuration.completesDeletions, attempts: agenda.deletionAttempts)
         let (dropped, kept) = try index.write(.remote) { transaction in
             var applier = CommitApplier(
                 transaction, settler: settler(transaction), boot: configuration.boot, keeper: keeper)
@@ -146,22 +125,8 @@ extension SyncEngine {
             return (applier.dropped, applier.keptDeletions)
         }
         discard(dropped)
-        noteKeptDeletions(group, kept)
+        agenda.pauseDeletions(kept, of: group.map(\.row.key))
         noteSent(group)
-    }
-
-    /// A deletion without effect waits longer each time before it is sent again.
-    private func noteKeptDeletions(_ group: [PlannedChange], _ kept: Set<ItemKey>) {
-        let now = timekeeper.now()
-        push.withLock { state in
-            for change in group where !kept.contains(change.row.key) { state.keptDeletions[change.row.key] = nil }
-            if state.keptDeletions.count >= SyncLimits.rememberedBackoffs { state.keptDeletions.removeAll() }
-            for key in kept {
-                var next = state.keptDeletions[key] ?? KeptDeletion(until: now)
-                next.until = now.advanced(bySeconds: next.backoff.next(random) / .seconds(1))
-                state.keptDeletions[key] = next
-            }
-        }
     }
 
     /// Records that the cloud has the changes and that the index knows it.
@@ -170,11 +135,9 @@ extension SyncEngine {
         noteFolderTimes(group)
         push.withLock { state in
             state.backoff.reset()
-            for change in group where change.hasAll {
-                state.prepared[change.row.key] = nil
-                state.uploadBackoffs[change.row.key] = nil
-            }
+            for change in group where change.hasAll { state.prepared[change.row.key] = nil }
         }
+        agenda.succeeded(group.filter(\.hasAll).map(\.row.key))
         for change in group where change.hasAll {
             problems.clear(.upload, of: change.row.key)
             guard change.isOften, throttle.noteCommit(of: change.row.key) else { continue }
@@ -185,10 +148,8 @@ extension SyncEngine {
         noteRoomForAll()
         connection.succeeded()
         // Downloads that waited for the change start now: the feed may have reported it before this answer arrived.
-        downloadSignal.fire()
         // Lost contents that waited for their items to be placed may be given up now.
-        if feed.looksForLost { feedSignal.fire() }
-        progress.fire()
+        agenda.happened(.changesWereTaken(showsLost: feed.looksForLost))
     }
 
     /// Handles that the cloud has dropped chunks sent long ago. Their files are uploaded again, after a longer wait
@@ -199,7 +160,7 @@ extension SyncEngine {
         // A cloud that names chunks it was never sent is not asked again at once either.
         for row in (incomplete.isEmpty ? sent : incomplete).map(\.row) {
             push.withLock { $0.prepared[row.key] = nil }
-            restAfterFailure(row)
+            agenda.pauseAfterFailure(row.key)
             problems.note(
                 UbiquityError(
                     .io, "the cloud lacks a part of the uploaded content", remedy: "it is uploaded again"),

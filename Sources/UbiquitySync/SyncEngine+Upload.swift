@@ -34,12 +34,8 @@ extension SyncEngine {
         guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, row.contentState == .complete,
             !row.wantsInlineContent, !row.isFresh, !problems.isHeld(.upload, of: row.key)
         else { return false }
-        let (isPrepared, rests) = push.withLock {
-            ($0.prepared[row.key]?.generation == row.generation, $0.rescanAt[row.key])
-        }
-        if isPrepared { return false }
-        if let rests, rests > now { return false }
-        guard !isThrottled(row) else { return false }
+        if push.withLock({ $0.prepared[row.key]?.generation == row.generation }) { return false }
+        guard agenda.pause(of: row.key, now) == nil, !agenda.isThrottled(row.key) else { return false }
         // A new file is announced first. Exceptions: a file whose name is taken, and a file of a package, since nothing
         // of a package is announced before all of it is uploaded.
         guard row.dirty.contains(.created) else { return true }
@@ -55,8 +51,7 @@ extension SyncEngine {
         defer {
             push.withLock { _ = $0.uploading.remove(row.key) }
             transfers.end(row.key)
-            pushSignal.fire()
-            progress.fire()
+            agenda.happened(.uploadEnded)
         }
         do {
             try await uploadContent(of: row)
@@ -67,22 +62,12 @@ extension SyncEngine {
             logger.info("cannot upload", metadata: ["item": "\(row.id)", "reason": "\(error)"])
             if error.isAboutConnection {
                 _ = connection.failed(error)
-                restAfterFailure(row)
+                agenda.pauseAfterFailure(row.key)
                 // The feed loop detects when the cloud is reachable again.
-                feedSignal.fire()
+                agenda.happened(.feedIsNeeded)
             } else {
                 problems.note(error, .upload, of: row.key)
             }
-        }
-    }
-
-    /// Delays the next attempt, longer each time: the whole file is read before the first of its chunks is sent again.
-    func restAfterFailure(_ row: ItemRow) {
-        let now = timekeeper.now()
-        push.withLock { state in
-            if state.uploadBackoffs.count >= SyncLimits.rememberedBackoffs { state.uploadBackoffs.removeAll() }
-            let wait = state.uploadBackoffs[row.key, default: Backoff()].next(random)
-            state.rescanAt[row.key] = now.advanced(bySeconds: max(wait, SyncLimits.rescanDelay) / .seconds(1))
         }
     }
 
@@ -91,10 +76,10 @@ extension SyncEngine {
         let file = try store.open(content, writable: false)
         try await requireQuota(for: row)
         transfers.begin(row.key, total: row.size)
-        progress.fire()
+        agenda.happened(.transferAdvanced)
         let outcome = try await scan(file, of: row)
         guard case .stable(let scanned) = outcome, try await pool.run({ try self.isNotedState(row, outcome) }) else {
-            return rest(row)
+            return agenda.pauseBriefly([row.key], .changesDuringRead)
         }
         if try await pool.run({ try self.markUnchanged(row, scanned.manifest) }) { return }
         do { try await send(scanned.manifest, of: row, from: file) } catch let error as UbiquityError
@@ -102,17 +87,19 @@ extension SyncEngine {
         {
             // The file changed during the upload: the cloud refused a chunk whose bytes no longer match its id.
             let status = try file.status()
-            guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
+            guard status.size == scanned.size, status.changedAt == scanned.changedAt else {
+                return agenda.pauseBriefly([row.key], .changesDuringRead)
+            }
             throw error
         }
         // All is sent, but the file may have changed. The cloud verified the chunks on arrival. Size and change time
         // tell of the other bytes.
         let status = try file.status()
-        guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
-        push.withLock {
-            $0.prepared[row.key] = PreparedContent(row, scanned.manifest, scanned.size)
-            $0.rescanAt[row.key] = nil
-        }
+        guard status.size == scanned.size, status.changedAt == scanned.changedAt else {
+                return agenda.pauseBriefly([row.key], .changesDuringRead)
+            }
+        push.withLock { $0.prepared[row.key] = PreparedContent(row, scanned.manifest, scanned.size) }
+        agenda.resume(row.key)
     }
 
     /// Scans a file. A file found too large is not scanned again in the same state, since that may take hours.
@@ -174,7 +161,7 @@ extension SyncEngine {
         try await upload(chunks, size)
         logger.debug("sent chunks", metadata: ["count": "\(chunks.count)", "bytes": "\(size)", "item": "\(key)"])
         transfers.advance(key, by: Int64(size))
-        progress.fire()
+        agenda.happened(.transferAdvanced)
     }
 
     /// The first index of each chunk that the cloud lacks.

@@ -113,43 +113,32 @@ package final class SyncEngine: SyncRoom {
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
             if after.isWriting, event.before?.isWriting != true { wakesSpace = true }
         }
-        if wakesPush { pushSignal.fire() }
-        if wakesSpace { spaceSignal.fire() }
+        if wakesPush { agenda.happened(.changesWereMade) }
+        if wakesSpace { agenda.happened(.writerOpened) }
         if wakesDownloads {
             fetch.background.recordClose()
-            downloadSignal.fire()
+            agenda.happened(.writerClosed)
         }
-        progress.fire()
+        agenda.happened(.indexChanged)
     }
 
     /// Turns offline mode on or off.
     package func setPaused(_ paused: Bool) {
         connection.setPaused(paused)
         if paused { fetch.downloads.failAll(Connection.pause) }
-        feedSignal.fire()
-        pushSignal.fire()
-        downloadSignal.fire()
-        progress.fire()
+        agenda.happened(.offlineModeChanged)
     }
 
     /// Retries all failed transfers at once.
     package func retryNow() {
         problems.clearAll()
         connection.changed.fire()
-        pushSignal.fire()
-        downloadSignal.fire()
+        agenda.happened(.retryRequested)
     }
 
     /// Ends the throttle of these items, because somebody waits for them. Later changes are throttled as before.
     package func endRests(of keys: some Sequence<ItemKey>) {
-        push.withLock { state in
-            for key in keys {
-                // The rescan may be scheduled for another reason.
-                guard let until = throttle.endRest(of: key), state.rescanAt[key] == until else { continue }
-                state.rescanAt[key] = nil
-            }
-        }
-        pushSignal.fire()
+        agenda.endThrottles(of: keys)
     }
 }
 

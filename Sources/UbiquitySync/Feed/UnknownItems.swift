@@ -30,7 +30,7 @@ final class UnknownItems: SyncRoom {
         let unreported = notAskedAbout(present)
         guard !unreported.isEmpty else { return (group, response) }
         feed.update { $0.isCaughtUp = false }
-        feedSignal.fire()
+        agenda.happened(.feedIsNeeded)
         let kept = zip(group, response.results).filter { !unreported.contains($0.0.change.id) }
         return (kept.map(\.0), CommitResponse(revision: response.revision, results: kept.map(\.1)))
     }
