@@ -95,6 +95,9 @@ enum StatusText {
     static func of(_ item: PendingItem, _ paths: ShownPaths) -> String {
         var text = "\(Output.shown(paths.text(item.path))): to \(item.direction.rawValue), \(word(item.reason))"
         if let bytes = item.bytes, bytes > 0 { text += ", \(ByteSize.text(bytes))" }
+        if let waits = item.waits, item.reason != .transferring {
+            return text + ": \(TerminalStyle.coloured(Output.shown(waits.text), .yellow))"
+        }
         if let error = item.error { text += ": \(TerminalStyle.coloured(Output.shown(error), .red))" }
         if let moment = item.retryAt { text += "; again in \(max(0, Int(moment - Output.now()))) s" }
         return text
@@ -119,8 +122,14 @@ enum StatusText {
         if item.isPackage { notes.append("package") }
         if item.conflictCount > 0 { notes.append(Output.count(item.conflictCount, "conflict version")) }
         if let count = item.heldDeletions { notes.append("held: \(held(count))") }
-        for (action, error) in [("download", item.downloadingError), ("upload", item.uploadingError)] {
-            if let error { notes.append(TerminalStyle.coloured("\(action) failed: \(Output.shown(error))", .red)) }
+        for (action, waits, error) in [
+            ("download", item.downloadWaits, item.downloadingError), ("upload", item.uploadWaits, item.uploadingError),
+        ] {
+            if let waits {
+                notes.append(TerminalStyle.coloured("\(action): \(Output.shown(waits.text))", .yellow))
+            } else if let error {
+                notes.append(TerminalStyle.coloured("\(action) failed: \(Output.shown(error))", .red))
+            }
         }
         let columns = [
             padded(item.downloadingStatus.rawValue, 15), padded(upload(item), 14), padded(size(item), 10),

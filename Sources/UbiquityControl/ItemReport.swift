@@ -27,6 +27,10 @@ package struct ItemReport: Codable, Hashable, Sendable {
     package var percentUploaded = 0.0
     package var uploadingError: String?
     package var uploadingErrorCode: String?
+    /// Why the upload of its changes waits; nil if there are none, if they are being sent, and in queries.
+    package var uploadWaits: TransferWait?
+    /// The same for the download of its newest content.
+    package var downloadWaits: TransferWait?
     package var hasUnresolvedConflicts = false
     package var conflictCount = 0
     package var isExcludedFromSync = false

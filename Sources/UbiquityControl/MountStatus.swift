@@ -185,6 +185,8 @@ package struct PendingItem: Codable, Hashable, Sendable {
     package var bytes: Int64?
     package var error: String?
     package var retryAt: Double?
+    /// The reason in detail.
+    package var waits: TransferWait?
 
     package init(
         path: String, direction: Direction, reason: Reason, bytes: Int64? = nil, error: String? = nil,

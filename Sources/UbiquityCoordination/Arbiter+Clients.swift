@@ -157,6 +157,32 @@ extension Arbiter {
             return true
         }
     }
+
+    /// Returns the clients and programs that hold the target, or a package or folder above it, for writing.
+    package func writers(of target: ClaimTarget, in surroundings: some Surroundings) -> [Writer] {
+        let unit = unit(of: target, in: surroundings)
+        let isFolder = target.isFolder || unit != target.ownUnit
+        let claim = UnitClaim(unit: unit, access: .reading([]), isFolder: isFolder)
+        var writers = rivals(of: claim, surroundings).compactMap { id -> Writer? in
+            guard let other = requests[id], other.state == .granted else { return nil }
+            switch other.owner {
+            case .client(let client): return clients[client].map { .client(name: $0.description.name) }
+            case .program(let process): return .program(process)
+            case .system: return nil
+            }
+        }
+        var holds = [ProgramHold]()
+        if case .item(let item) = unit { holds += programs[item] ?? [] }
+        if isFolder { holds += programsInside(claim, surroundings) }
+        for hold in holds where hold.access.excludes(claim.access) { writers.append(.program(hold.process)) }
+        return writers
+    }
+
+    /// An owner of a claim for writing.
+    package enum Writer: Hashable, Sendable {
+        case client(name: String)
+        case program(Int32)
+    }
 }
 
 extension Arbiter.Presenter {

@@ -207,7 +207,7 @@ extension Arbiter {
     }
 
     /// Returns plain opens inside a package, or inside a folder that will be removed or moved.
-    private func programsInside(_ claim: UnitClaim, _ surroundings: some Surroundings) -> [ProgramHold] {
+    func programsInside(_ claim: UnitClaim, _ surroundings: some Surroundings) -> [ProgramHold] {
         guard case .item(let folder) = claim.unit else { return [] }
         var found = [ProgramHold]()
         for (item, holds) in programs where item != folder {

@@ -161,5 +161,10 @@ package final class Coordination: Sendable {
         state.withLock { $0.arbiter.isBeingWritten(target, in: surroundings) }
     }
 
+    /// Returns the clients and programs that write to the item, or to the package that holds it.
+    package func writers(of target: ClaimTarget) -> [Arbiter.Writer] {
+        state.withLock { $0.arbiter.writers(of: target, in: surroundings) }
+    }
+
     package var hasPresenters: Bool { presenterCount.withLock { $0 > 0 } }
 }

@@ -1,5 +1,6 @@
 import Logging
 import UbiquityContent
+import UbiquityControl
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -68,6 +69,12 @@ struct EngineTransfers: TransferStatus {
         transfer.percentUploaded = Int(status.percentUploaded)
         transfer.uploadingError = status.uploadingError
         return transfer
+    }
+}
+
+extension TransferWait {
+    init(_ wait: ItemWait) {
+        self.init(reason: wait.code, text: wait.sentence, until: wait.until.map { Double($0.nanoseconds) / 1e9 })
     }
 }
 

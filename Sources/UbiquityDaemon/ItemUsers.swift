@@ -36,6 +36,24 @@ struct ItemUsers: OpenItems {
 
     func isBeingWritten(_ row: ItemRow) -> Bool { coordination.isBeingWritten(row.claimTarget) }
 
+    func writers(of row: ItemRow) -> [String] {
+        let names = coordination.writers(of: row.claimTarget).map { writer in
+            switch writer {
+            case .client(let name): name
+            case .program(let process): Self.name(of: process)
+            }
+        }
+        return Set(names).sorted()
+    }
+
+    /// The name of a program, as the kernel shows it, or its number if the program has ended.
+    private static func name(of process: Int32) -> String {
+        guard process > 0, let name = try? SmallFile.read("/proc/\(process)/comm", limit: 64) else {
+            return "process \(process)"
+        }
+        return String(decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    }
+
     func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? {
         guard !coordination.isQuiet else { return nil }
         let intents = try await pool.run { try self.intents(changes) }

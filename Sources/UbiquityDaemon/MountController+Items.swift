@@ -21,7 +21,13 @@ extension MountController {
 
     private func report(_ path: String) throws -> ItemReport {
         let row = try parts.tree.row(at: path)
-        var report = try parts.index.read { try parts.look.report(of: row, at: path, $0) }
+        var report = try parts.index.read { reader in
+            var report = try parts.look.report(of: row, at: path, reader)
+            let waits = try engine.waits(of: row, reader)
+            report.uploadWaits = waits.upload.map(TransferWait.init)
+            report.downloadWaits = waits.download.map(TransferWait.init)
+            return report
+        }
         if row.key == .root, engine.heldDeletions > 0 { report.heldDeletions = engine.heldDeletions }
         return report
     }

@@ -33,6 +33,7 @@ extension MountController {
                 item.reason = .throttled
                 item.retryAt = seconds(rests)
             }
+            item.waits = try parts.index.read { try engine.waits(of: row, $0).upload }.map(TransferWait.init)
             return item
         }
         guard items.count < MountStatus.maximumPendingItems else { return items }

@@ -13,6 +13,8 @@ package protocol OpenItems: Sendable {
     func mayBeUsed(_ key: ItemKey) -> Bool
     /// Whether a client has claimed the item for writing. Its content is unfinished and not uploaded yet.
     func isBeingWritten(_ row: ItemRow) -> Bool
+    /// The names of the programs and clients that write to the item or to its package, for a person.
+    func writers(of row: ItemRow) -> [String]
     /// Whether a program has the content open in a file without a name yet.
     func isUnnamed(_ content: ContentID) -> Bool
     /// Asks clients that show or have claimed the items to save and release them, and waits for that. Call it before
@@ -36,6 +38,7 @@ extension OpenItems {
     package func isShown(_ key: ItemKey) -> Bool { false }
     package func mayBeUsed(_ key: ItemKey) -> Bool { false }
     package func isBeingWritten(_ row: ItemRow) -> Bool { false }
+    package func writers(of row: ItemRow) -> [String] { [] }
     package func isUnnamed(_ content: ContentID) -> Bool { false }
     package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
 }

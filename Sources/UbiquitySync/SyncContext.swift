@@ -36,7 +36,7 @@ package final class SyncContext: Sendable {
         self.environment = environment
         let timekeeper = environment.timekeeper
         connection = Connection(timekeeper: timekeeper, random: environment.random)
-        agenda = Agenda(timekeeper: timekeeper, random: environment.random)
+        agenda = Agenda(timekeeper: timekeeper, random: environment.random, logger: environment.logger)
     }
 
     package var timekeeper: any Timekeeper { environment.timekeeper }

@@ -209,19 +209,13 @@ extension SyncEngine {
         let soon = row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
         if soon > now { return soon }
         let latest = row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1))
-        guard latest > now, try mayBeTemporary(row, reader) else { return nil }
+        guard latest > now, try row.mayBeTemporary(reader) else { return nil }
         let since = push.withLock { state in
             let since = min(state.temporarySince[row.key] ?? now, now)
             state.temporarySince[row.key] = since
             return since
         }
         return min(latest, since.advanced(bySeconds: SyncLimits.temporaryFilePatience / .seconds(1)))
-    }
-
-    private func mayBeTemporary(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
-        guard let entry = row.entry else { return false }
-        return try entry.name.isMadeUp
-            || entry.name.possibleDocuments.contains { try reader.child(of: entry.parent, named: $0)?.kind == .file }
     }
 
     private func isReady(_ row: ItemRow) -> Bool {

@@ -166,5 +166,10 @@ extension SyncEngine: Materializer {
     @discardableResult
     package func evict(_ key: ItemKey) throws -> Bool { try fetch.evictor.evict(key) }
     package func status(of row: ItemRow) throws -> ItemSyncStatus { try status.status(of: row) }
+    /// Why the item's upload and its download wait. Nil if they need not wait.
+    package func waits(of row: ItemRow, _ reader: IndexReader) throws -> (upload: ItemWait?, download: ItemWait?) {
+        let uploader = WaitFinder.Uploader(deletionsOnHold: heldDeletions, isAsking: { self.isAsking(about: $0) })
+        return try status.waits(of: row, uploader, reader)
+    }
     package func summary() throws -> SyncSummary { try status.summary() }
 }

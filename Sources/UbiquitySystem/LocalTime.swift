@@ -9,6 +9,9 @@ package enum LocalTime {
         return local.replacing("T", with: " ")
     }
 
+    /// "10:11:12": a time of today, for a user at this machine.
+    package static func clock(_ time: Timestamp) -> String { String(text(time).suffix(8)) }
+
     /// Returns how many seconds the local time is ahead of UTC; 0 if the C library cannot tell.
     private static func offset(at seconds: Int64) -> Int64 {
         var moment = time_t(seconds)

@@ -1,3 +1,4 @@
+internal import Logging
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -37,8 +38,10 @@ final class Agenda: Sendable {
     private let state = Lock(State())
     private let timekeeper: any Timekeeper
     private let random: any RandomSource
+    private let logger: Logger
 
-    init(timekeeper: any Timekeeper, random: any RandomSource) {
+    init(timekeeper: any Timekeeper, random: any RandomSource, logger: Logger) {
+        self.logger = logger
         self.timekeeper = timekeeper
         self.random = random
         problems = Problems(timekeeper: timekeeper, random: random)
@@ -110,13 +113,21 @@ final class Agenda: Sendable {
 
     /// Delays the next attempt to upload an item.
     func pause(_ key: ItemKey, until: Timestamp, _ reason: Pause.Reason) {
-        state.withLock { $0.pauses[key] = Pause(until: until, reason: reason) }
+        pause([key], until: until, reason)
     }
 
     func pause(_ keys: Set<ItemKey>, until: Timestamp, _ reason: Pause.Reason) {
-        state.withLock { state in
-            for key in keys { state.pauses[key] = Pause(until: until, reason: reason) }
+        let pause = Pause(until: until, reason: reason)
+        let new = state.withLock { state in
+            keys.filter { state.pauses.updateValue(pause, forKey: $0)?.reason != reason }
         }
+        for key in new { log(pause, of: key) }
+    }
+
+    /// Writes the reason of a new pause to the log.
+    private func log(_ pause: Pause, of key: ItemKey) {
+        let wait = pause.wait(rate: throttle.rate(of: key), writers: [])
+        logger.debug("an upload waits", metadata: ["item": "\(key)", "reason": "\(wait.sentence)"])
     }
 
     /// Delays the next attempt for a moment.
@@ -139,11 +150,13 @@ final class Agenda: Sendable {
     /// Whether the item is throttled because it changes too often. The uploader wakes when the throttle ends.
     func isThrottled(_ key: ItemKey) -> Bool {
         // Under one lock: another thread may end the throttle in between.
-        state.withLock { state in
-            guard let until = throttle.restsUntil(key) else { return false }
-            state.pauses[key] = Pause(until: until, reason: .isThrottled)
-            return true
+        let (pause, isNew) = state.withLock { state -> (Pause?, Bool) in
+            guard let until = throttle.restsUntil(key) else { return (nil, false) }
+            let pause = Pause(until: until, reason: .isThrottled)
+            return (pause, state.pauses.updateValue(pause, forKey: key) != pause)
         }
+        if isNew, let pause { log(pause, of: key) }
+        return pause != nil
     }
 
     /// Ends the throttle of these items, because somebody waits for them. Later changes are throttled as before.

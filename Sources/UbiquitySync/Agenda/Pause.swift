@@ -23,4 +23,25 @@ struct Pause: Sendable, Hashable {
 
     var until: Timestamp
     var reason: Reason
+
+    /// The pause for a person.
+    /// - Parameters:
+    ///   - rate: how often a throttled item changes.
+    ///   - writers: the programs that write to the item or its package.
+    func wait(rate: (commits: Int, seconds: Int)?, writers: [String]) -> ItemWait {
+        let reason: ItemWait.Reason =
+            switch reason {
+            case .isThrottled:
+                .changesOften(
+                    count: rate?.commits ?? SyncLimits.burst,
+                    seconds: rate?.seconds ?? Int(SyncLimits.burstWindow / .seconds(1)))
+            case .isClaimed: .claimed(by: writers)
+            case .uploadFailed: .connectionFailed
+            case .changesDuringRead: .changedDuringRead
+            case .packageIsWritten, .packageIsClaimed: .packageWritten(by: writers)
+            case .packageChanges: .packageChanging
+            case .packageNeedsDecision: .packageUndecided
+            }
+        return ItemWait(reason, until: until)
+    }
 }

@@ -7,6 +7,9 @@ final class Throttle: Sendable {
         var start: Timestamp
         var count: Int
         var until: Timestamp
+        /// Commits since `first`, without weights.
+        var commits = 0
+        var first: Timestamp
         /// Whether another device has changed the item since this one did.
         var isAnswered = false
     }
@@ -31,12 +34,13 @@ final class Throttle: Sendable {
         let now = timekeeper.now()
         return bursts.withLock { table in
             if table.count >= Self.capacity { table = table.filter { $0.value.until > now } }
-            var burst = table[key] ?? Burst(start: now, count: 0, until: now)
+            var burst = table[key] ?? Burst(start: now, count: 0, until: now, first: now)
             let window = now.advanced(bySeconds: -(SyncLimits.burstWindow / .seconds(1)))
-            if burst.until <= now, burst.start < window { burst = Burst(start: now, count: 0, until: now) }
+            if burst.until <= now, burst.start < window { burst = Burst(start: now, count: 0, until: now, first: now) }
             let isAnswer = burst.isAnswered, before = burst.count
             burst.isAnswered = false
             burst.count += isAnswer ? SyncLimits.answerWeight : 1
+            burst.commits += 1
             let excess = burst.count - SyncLimits.burst
             if excess > 0 {
                 let rest = min(SyncLimits.throttleStep * excess, SyncLimits.longestThrottle)
@@ -62,6 +66,17 @@ final class Throttle: Sendable {
             guard let until = table[key]?.until, until > now else { return nil }
             table[key]?.until = now
             return until
+        }
+    }
+
+    /// How often the item was committed, and in how many seconds, if its throttle lasts.
+    func rate(of key: ItemKey) -> (commits: Int, seconds: Int)? {
+        guard restsUntil(key) != nil else { return nil }
+        return bursts.withLock { table in
+            table[key].map { burst in
+                let nanoseconds = burst.start.nanoseconds - burst.first.nanoseconds
+                return (burst.commits, max(1, Int((Double(nanoseconds) / 1e9).rounded())))
+            }
         }
     }
 

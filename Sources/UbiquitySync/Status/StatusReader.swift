@@ -166,6 +166,19 @@ package struct StatusReader: SyncRoom {
         return downloadingError(row, remote, isWanted: true)
     }
 
+    /// Why the item's upload and its download wait. Nil if they need not wait.
+    func waits(
+        of row: ItemRow, _ uploader: WaitFinder.Uploader, _ reader: IndexReader
+    ) throws -> (upload: ItemWait?, download: ItemWait?) {
+        let finder = WaitFinder(context, uploader, reader), remote = try reader.remote(id: row.id)
+        let isArriving = row.kind == .file && downloads.download(of: row.key)?.hasLanes ?? false
+        return (
+            try finder.upload(of: row),
+            try finder.download(
+                of: row, isArriving: isArriving, unavailability: downloadingError(row, remote, isWanted: true))
+        )
+    }
+
     /// Pending uploads in order, at most `limit`, each with its problem and the end of its throttle.
     package func pendingUploads(
         limit: Int
