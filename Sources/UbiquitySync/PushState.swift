@@ -16,8 +16,6 @@ struct PushState {
     var temporarySince: [ItemKey: Timestamp] = [:]
     /// When each package with unsent changes was first seen.
     var packagesSince: [ItemKey: Timestamp] = [:]
-    /// Packages that need a decision between two states, and the clients that use them.
-    var packageClaims: [ItemKey: PackageClaim] = [:]
     /// Packages whose changes are uploaded file by file until none remains: they need several commits, or no decision
     /// was possible.
     var packagesInParts: Set<ItemKey> = []

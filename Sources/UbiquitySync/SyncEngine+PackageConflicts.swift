@@ -17,7 +17,7 @@ extension SyncEngine {
             return agenda.pauseBriefly(outgoing.owners, .packageNeedsDecision)
         }
         let involved = outgoing.owners.union([key])
-        guard let letGo = claimPackage(key) else { return agenda.pauseBriefly(involved, .packageNeedsDecision) }
+        guard let letGo = claims.claim(key) else { return agenda.pauseBriefly(involved, .packageNeedsDecision) }
         defer { letGo() }
         switch try await pool.run({ [self] in try look(at: key, conflict, group) }) {
         case .states(let meeting): try await decide(conflict, meeting, group, outgoing)

@@ -54,7 +54,7 @@ extension SyncEngine {
         if !decision.isAside { released.insert(meeting.key) }
         try await pool.run(evenIfCancelled: true) { [self, released] in
             try accept(decision.planned, response, releasing: released)
-            if decision.isAside { try showReadyPackages() }
+            if decision.isAside { try fetch.packages.showReadyPackages() }
         }
         noteDecided(packages)
         if decision.isAside { agenda.happened(.packageContentsAreWanted) }

@@ -24,7 +24,7 @@ extension SyncEngine {
         guard !packages.isEmpty else { return nil }
         let written = try packagesBeingWritten()
         return try packages.first { changes in
-            try !changes.packages.contains { isAsking(about: $0) } && !isClaimed(changes.packages, now)
+            try !changes.packages.contains { claims.isAsking(about: $0) } && !isClaimed(changes.packages, now)
                 && isReady(changes, isWritten: !changes.packages.isDisjoint(with: written), now)
         }
     }

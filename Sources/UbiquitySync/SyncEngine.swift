@@ -22,6 +22,7 @@ package final class SyncEngine: SyncRoom {
     let sender: CommitSender
     package let feedReader: FeedReader
     let unknownItems: UnknownItems
+    let claims: PackageClaims
     package let fetch: FetchRooms
     package let versions: VersionService
     let versionActions: VersionActions
@@ -32,10 +33,6 @@ package final class SyncEngine: SyncRoom {
 
     let deletions = Lock(DeletionState())
     let push = Lock(PushState())
-    /// Complete contents of packages that still show their older state. Lost with the process, and downloaded again.
-    let staged = Lock([ItemKey: StagedContent]())
-    /// The missing item of each held package, as of the last look.
-    let lacking = Lock([ItemKey: ItemID]())
 
     /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
     ///   passes its own executor and calls `run` on it.
@@ -51,7 +48,8 @@ package final class SyncEngine: SyncRoom {
         sender = CommitSender(context)
         feedReader = FeedReader(context)
         unknownItems = UnknownItems(context)
-        fetch = FetchRooms(context)
+        claims = PackageClaims(context)
+        fetch = FetchRooms(context, claims)
         versions = VersionService(context)
         let answers = CommitAnswers(context: context)
         versionActions = VersionActions(context: context, sender: sender, answers: answers)
@@ -60,7 +58,6 @@ package final class SyncEngine: SyncRoom {
         maintenance = Maintenance(
             context: context, recovery: Recovery(context, powerLoss, fetch.inUse), space: fetch.space)
         status = StatusReader(context: context, fetch: fetch)
-        fetch.packages.bind(self)
         index.observe { [weak self] events in self?.wakeLoops(for: events) }
         recallHeldDeletions()
     }
@@ -91,7 +88,7 @@ package final class SyncEngine: SyncRoom {
     /// - Throws: `.io`.
     package func tidyUp() throws {
         discard(fetch.versionContents.takeAll())
-        dropStaged()
+        fetch.packages.dropAll()
         try store.removeRetired { try index.makeDurable() }
         try index.write(.startup) { try $0.setEnded(true) }
         try index.makeDurable()
@@ -168,7 +165,8 @@ extension SyncEngine: Materializer {
     package func status(of row: ItemRow) throws -> ItemSyncStatus { try status.status(of: row) }
     /// Why the item's upload and its download wait. Nil if they need not wait.
     package func waits(of row: ItemRow, _ reader: IndexReader) throws -> (upload: ItemWait?, download: ItemWait?) {
-        let uploader = WaitFinder.Uploader(deletionsOnHold: heldDeletions, isAsking: { self.isAsking(about: $0) })
+        let uploader = WaitFinder.Uploader(
+            deletionsOnHold: heldDeletions, isAsking: { self.claims.isAsking(about: $0) })
         return try status.waits(of: row, uploader, reader)
     }
     package func summary() throws -> SyncSummary { try status.summary() }

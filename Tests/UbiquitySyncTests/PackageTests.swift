@@ -161,7 +161,7 @@ import UbiquityTestSupport
             try b.index.observe { events in
                 guard events.contains(where: { $0.kind == .replaced }) else { return }
                 looks.withLock { $0 += 1 }
-                #expect(throws: Never.self) { try engine.showReadyPackages() }
+                #expect(throws: Never.self) { try engine.fetch.packages.showReadyPackages() }
             }
             for name in ["1", "2"] { try await a.edit("d.rtfd/" + name) { $0 + [1] } }
             try await world.settle()

@@ -17,7 +17,7 @@ final class BackgroundDownloads: SyncRoom {
     private let space: CacheSpace
     private let lanes: DownloadLanes
     private let opener: DownloadOpener
-    private let packages: PackageStagingLink
+    private let packages: StagedPackages
     private let fetchable: FetchableContents
     /// Whether a writer has closed a file since the loop last looked.
     private let hasClosed = Lock(false)
@@ -26,7 +26,7 @@ final class BackgroundDownloads: SyncRoom {
 
     init(
         _ context: SyncContext, _ downloads: DownloadTable, _ space: CacheSpace, _ lanes: DownloadLanes,
-        _ opener: DownloadOpener, _ packages: PackageStagingLink
+        _ opener: DownloadOpener, _ packages: StagedPackages
     ) {
         self.context = context
         self.downloads = downloads

@@ -10,13 +10,13 @@ package final class ContentsInUse: SyncRoom {
     package let context: SyncContext
     private let downloads: DownloadTable
     private let versionContents: VersionContents
-    private let packages: PackageStagingLink
+    private let packages: StagedPackages
     /// New contents whose item does not reference them yet, or has begun to.
     private let made = Lock<Set<ContentID>>([])
 
     init(
         _ context: SyncContext, _ downloads: DownloadTable, _ versionContents: VersionContents,
-        _ packages: PackageStagingLink
+        _ packages: StagedPackages
     ) {
         self.context = context
         self.downloads = downloads

@@ -15,7 +15,7 @@ struct DownloadLanes: SyncRoom {
     let downloads: DownloadTable
     let space: CacheSpace
     let versionContents: VersionContents
-    let packages: PackageStagingLink
+    let packages: StagedPackages
 
     private var placement: ContentPlacement { ContentPlacement(context: context) }
 

@@ -13,7 +13,7 @@ struct DownloadOpener: SyncRoom {
     let downloads: DownloadTable
     let space: CacheSpace
     let lanes: DownloadLanes
-    let packages: PackageStagingLink
+    let packages: StagedPackages
 
     private var placement: ContentPlacement { ContentPlacement(context: context) }
 

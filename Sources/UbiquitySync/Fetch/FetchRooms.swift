@@ -7,7 +7,7 @@ package final class FetchRooms: Sendable {
     let downloads: DownloadTable
     /// Contents of old versions. They are kept while programs read them, and for a short time after.
     let versionContents = VersionContents()
-    let packages = PackageStagingLink()
+    let packages: StagedPackages
     let evictor: Evictor
     package let space: CacheSpace
     package let downloader: Downloader
@@ -15,8 +15,9 @@ package final class FetchRooms: Sendable {
     package let inUse: ContentsInUse
     package let versions: VersionDownloads
 
-    init(_ context: SyncContext) {
+    init(_ context: SyncContext, _ claims: PackageClaims) {
         downloads = DownloadTable(executor: context.executor)
+        packages = StagedPackages(context, claims, downloads)
         evictor = Evictor(context: context, downloads: downloads)
         space = CacheSpace(context, downloads, evictor)
         let lanes = DownloadLanes(

@@ -11,8 +11,26 @@ struct StagedContent: Sendable {
     var version: VersionID
 }
 
-// Packages that wait for contents. New contents are downloaded beside the shown ones and exchanged together.
-extension SyncEngine: PackageStaging {
+/// Packages that wait for contents. Their new contents are downloaded beside the shown ones and exchanged together, so
+/// that a package shows one state.
+///
+/// It holds the complete contents that are not shown yet. They are lost with the process, and downloaded again. The
+/// rooms of Fetch call it, and the uploader after a decision about a package. It knows `PackageClaims`.
+final class StagedPackages: SyncRoom {
+    let context: SyncContext
+    private let claims: PackageClaims
+    private let fetchable: FetchableContents
+    /// Complete contents of packages that still show their older state.
+    private let staged = Lock([ItemKey: StagedContent]())
+    /// The missing item of each package, as of the last look.
+    private let lacking = Lock([ItemKey: ItemID]())
+
+    init(_ context: SyncContext, _ claims: PackageClaims, _ downloads: DownloadTable) {
+        self.context = context
+        self.claims = claims
+        fetchable = FetchableContents(context: context, downloads: downloads)
+    }
+
     /// Files of held packages whose newer content must be fetched now, at most `limit`. It runs each time contents
     /// arrive. So it skips staged files unread, and checks them for a newer version only when all are staged.
     func wantedByPackages(_ reader: IndexReader, limit: Int) throws -> [ItemRow] {
@@ -32,8 +50,7 @@ extension SyncEngine: PackageStaging {
         return result
     }
 
-    private var fetchable: FetchableContents { FetchableContents(context: context, downloads: fetch.downloads) }
-
+    /// Whether a package keeps the content until it can show it.
     func isStaged(_ content: ContentID) -> Bool {
         staged.withLock { $0.values.contains { $0.content.id == content } }
     }
@@ -78,13 +95,13 @@ extension SyncEngine: PackageStaging {
     /// Several threads may run this. It unstages the contents before any thread can see that the package is no longer
     /// held. Otherwise another thread would take them for unneeded and remove what the package shows.
     func showReadyPackages() throws {
-        guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
+        guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropAll() }
         // Usually no package is ready, and writers need not wait for that check.
         let ready = try index.read { try readyPackages($0) }
         let claims = ready.compactMap { package, exchanges -> (package: ItemKey, done: @Sendable () -> Void)? in
             // If no content is exchanged, no client must release anything, and a program that opens a file waits.
             guard exchanges, package != .root else { return (package, {}) }
-            return claimPackage(package).map { (package, $0) }
+            return self.claims.claim(package).map { (package, $0) }
         }
         guard !claims.isEmpty else { return }
         defer { for claim in claims { claim.done() } }
@@ -186,7 +203,7 @@ extension SyncEngine: PackageStaging {
     }
 
     /// Removes contents whose package does not need them any more.
-    func dropStaged() {
+    func dropAll() {
         let unneeded = staged.withLock { staged in
             defer { staged = [:] }
             return staged.values.map(\.content.id)

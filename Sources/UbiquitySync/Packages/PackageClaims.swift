@@ -11,22 +11,29 @@ enum PackageClaim: Sendable {
     case granted(UInt64, done: @Sendable () -> Void)
 }
 
-// Before a decision about two states of a package, and before a newer state is shown, the clients that show the package
-// save their edits. The edits are then part of the local state, and are kept if that loses. A client may take long, so
-// the uploads of other items do not wait for it.
-extension SyncEngine {
+/// Asks the clients that show or have claimed a package to save and release it: before a decision about two states of
+/// the package, and before a newer state is shown. Their edits are then part of the local state, and are kept if that
+/// loses. A client may take long, so the uploads of other items do not wait for it.
+///
+/// It holds the claims. The uploader and `StagedPackages` call it. It calls no other room.
+final class PackageClaims: SyncRoom {
+    let context: SyncContext
+    private let claims = Lock([ItemKey: PackageClaim]())
+
+    init(_ context: SyncContext) { self.context = context }
+
     /// Asks the users of the package to release it, the first time it is called.
     /// - Returns: the closure to call when the package may be used again. Nil if the caller must try again later.
-    func claimPackage(_ package: ItemKey) -> (@Sendable () -> Void)? {
+    func claim(_ package: ItemKey) -> (@Sendable () -> Void)? {
         guard let openItems, openItems.mayBeUsed(package) else { return {} }
-        let (granted, isNew) = push.withLock { state -> ((@Sendable () -> Void)?, Bool) in
-            switch state.packageClaims[package] {
+        let (granted, isNew) = claims.withLock { claims -> ((@Sendable () -> Void)?, Bool) in
+            switch claims[package] {
             case .granted(_, let done):
-                state.packageClaims[package] = nil
+                claims[package] = nil
                 return (done, false)
             case .asking: return (nil, false)
             case nil:
-                state.packageClaims[package] = .asking
+                claims[package] = .asking
                 return (nil, true)
             }
         }
@@ -38,7 +45,7 @@ extension SyncEngine {
         do {
             let done = try await openItems.prepare(for: [.content(package)]) ?? {}
             let number = random.next()
-            push.withLock { $0.packageClaims[package] = .granted(number, done: done) }
+            claims.withLock { $0[package] = .granted(number, done: done) }
             agenda.resume(package)
             agenda.happened(.packageWasReleased)
             // There may be nothing to decide about any more.
@@ -46,14 +53,14 @@ extension SyncEngine {
             giveBack(number, of: package)
         } catch {
             logger.info("a package is in use; its decision waits", metadata: ["reason": "\(error)"])
-            push.withLock { $0.packageClaims[package] = nil }
+            claims.withLock { $0[package] = nil }
         }
     }
 
     private func giveBack(_ number: UInt64, of package: ItemKey) {
-        let done = push.withLock { state -> (@Sendable () -> Void)? in
-            guard case .granted(number, let done) = state.packageClaims[package] else { return nil }
-            state.packageClaims[package] = nil
+        let done = claims.withLock { claims -> (@Sendable () -> Void)? in
+            guard case .granted(number, let done) = claims[package] else { return nil }
+            claims[package] = nil
             return done
         }
         done?()
@@ -61,6 +68,6 @@ extension SyncEngine {
 
     /// Whether the package's changes wait for the answers of its users.
     func isAsking(about package: ItemKey) -> Bool {
-        if case .asking = push.withLock({ $0.packageClaims[package] }) { true } else { false }
+        if case .asking = claims.withLock({ $0[package] }) { true } else { false }
     }
 }
