@@ -48,7 +48,7 @@ final class Mount: Sendable {
         do {
             try await server.start()
             session = try FUSESession(
-                fileSystem: parts.fileSystem, notifier: notifier, passthrough: parts.passthrough,
+                fileSystem: parts.claimedFileSystem, notifier: notifier, passthrough: parts.passthrough,
                 rings: parts.rings, configuration: FUSESession.Configuration(
                     mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
                 logger: Self.logger(logger, "fuse"))
@@ -101,7 +101,8 @@ final class Mount: Sendable {
         fileSystem.beginKeeping(BlockingPool(name: "keep-contents", threads: 1))
         let rings = settings.rings()
         return MountParts(
-            idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
+            idle: idle, settings: settings, folder: folder, fileSystem: fileSystem,
+            claimedFileSystem: ClaimedFileSystem(fileSystem), passthrough: passthrough,
             rings: RequestRings(refusal: rings.refusal), coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])

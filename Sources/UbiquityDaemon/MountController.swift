@@ -133,7 +133,7 @@ final class MountController: Sendable {
             guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
             let users = MountUsers.users(of: mountPoint, limit: Self.shownUsers)
             guard users.isEmpty else { return users }
-            return MountUsers.waiting(parts.fileSystem.waitingCallers.keys, limit: Self.shownUsers)
+            return MountUsers.waiting(parts.claimedFileSystem.waitingCallers.keys, limit: Self.shownUsers)
         }
     }
 

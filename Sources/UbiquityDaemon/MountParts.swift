@@ -30,7 +30,10 @@ struct MountParts: Sendable {
     var idle: IdleParts
     var settings: MountSettings
     var folder: ContainerFolder
+    /// The raw file system, for the engine and the commands. Programs do not reach it.
     var fileSystem: ContainerFileSystem
+    /// The file system that programs see.
+    var claimedFileSystem: ClaimedFileSystem
     var passthrough: KernelPassthrough
     var rings: RequestRings
     var coordination: Coordination

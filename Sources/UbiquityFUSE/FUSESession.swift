@@ -52,14 +52,14 @@ package final class FUSESession: Sendable {
     private let rings: RequestRings
     private let connection: FUSEConnection?
     private let replayer: Replayer?
-    private let fileSystem: ContainerFileSystem
+    private let fileSystem: ClaimedFileSystem
     private let logger: Logger
     private let state = Monitor(State())
 
     /// Mounts the container. The mount point must have passed `MountPoint.check`; otherwise the new mount may cover
     /// another one.
     package init(
-        fileSystem: ContainerFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
+        fileSystem: ClaimedFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
         rings: RequestRings, configuration: Configuration, logger: Logger
     ) throws(UbiquityError) {
         self.configuration = configuration

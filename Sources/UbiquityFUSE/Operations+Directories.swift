@@ -54,7 +54,7 @@ private func readDirectory(_ request: fuse_req_t?, _ ino: UInt64, _ size: Int, _
 
 /// The same for a versions folder, whose listing may have to be waited for.
 private func readVersions(
-    _ fileSystem: ContainerFileSystem, _ reply: consuming Reply, _ ino: UInt64, _ size: Int, _ offset: Int64, plus: Bool
+    _ fileSystem: ClaimedFileSystem, _ reply: consuming Reply, _ ino: UInt64, _ size: Int, _ offset: Int64, plus: Bool
 ) {
     reply.answerOrWait(with: { try fileSystem.versionsListing(ino, offset: offset) }) { reply, listing in
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)

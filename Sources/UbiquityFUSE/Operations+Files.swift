@@ -97,7 +97,7 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
 extension Reply {
     /// Answers with a handle. If the kernel did not take the answer, it will never release the handle, so it is
     /// released here.
-    consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+    consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ClaimedFileSystem) {
         if let backing = opened.backing { return passed(opened, backing, info.flags, fileSystem) }
         var info = info
         info.fh = opened.handle
@@ -109,7 +109,7 @@ extension Reply {
     }
 
     private consuming func passed(
-        _ opened: OpenedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ContainerFileSystem
+        _ opened: OpenedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ClaimedFileSystem
     ) {
         var answer = CUbiquity_OpenReply(opened, backing, flags)
         let isTaken = send { request in

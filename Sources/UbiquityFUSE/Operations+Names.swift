@@ -10,7 +10,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
             if fileSystem.isReplay(reply.caller) { return reply.replayLookup(parent, bytes(name), fileSystem) }
             let caller = reply.caller
             let mayAppear = fileSystem.showsConflicts && fileSystem.mayShowConflict(bytes(name))
-            let body = { try fileSystem.find(parent: parent, name: bytes(name), caller: caller) }
+            let body = { try fileSystem.lookup(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, found in
                 guard let found else {
                     let isForgotten = mayAppear || fileSystem.isInVersions(parent)
@@ -37,9 +37,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), false, fileSystem) }
-            let body = {
-                try fileSystem.removeAny(parent: parent, name: bytes(name), directory: false, caller: caller)
-            }
+            let body = { try fileSystem.unlink(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
@@ -47,9 +45,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), true, fileSystem) }
-            let body = {
-                try fileSystem.removeAny(parent: parent, name: bytes(name), directory: true, caller: caller)
-            }
+            let body = { try fileSystem.removeDirectory(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
@@ -60,7 +56,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
                 return reply.replayRename(parent, bytes(name), newParent, bytes(newName), fileSystem)
             }
             let body = {
-                try fileSystem.renameAny(
+                try fileSystem.rename(
                     parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags,
                     caller: caller)
             }
@@ -79,8 +75,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             // The kernel packs a device number into 32 bits, here as in attributes.
             let number = UInt32(truncatingIfNeeded: device)
             let body = {
-                try fileSystem.makeNodeClaimed(
-                    parent: parent, name: bytes(name), mode: mode, device: number, caller: caller)
+                try fileSystem.makeNode(parent: parent, name: bytes(name), mode: mode, device: number, caller: caller)
             }
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
@@ -92,7 +87,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
                 return reply.replayMaking(parent, bytes(name), FileMode.directory, fileSystem)
             }
             let body = {
-                try fileSystem.makeDirectoryClaimed(parent: parent, name: bytes(name), mode: mode, caller: caller)
+                try fileSystem.makeDirectory(parent: parent, name: bytes(name), mode: mode, caller: caller)
             }
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
@@ -104,7 +99,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
                 return reply.replayMaking(parent, bytes(name), FileMode.symlink, fileSystem)
             }
             let body = {
-                try fileSystem.makeSymlinkClaimed(
+                try fileSystem.makeSymlink(
                     parent: parent, name: bytes(name), target: bytes(target), caller: caller)
             }
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
@@ -115,7 +110,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.refuseReplay() }
             let body = {
-                try fileSystem.linkClaimed(ino, newParent: newParent, newName: bytes(newName), caller: caller)
+                try fileSystem.link(ino, newParent: newParent, newName: bytes(newName), caller: caller)
             }
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
@@ -131,7 +126,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
                 return reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }
             }
             let body = {
-                try fileSystem.createClaimed(
+                try fileSystem.create(
                     parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags),
                     caller: caller)
             }
@@ -143,12 +138,12 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
 extension Reply {
     /// Answers with an entry, which the kernel then knows. If the kernel did not take the answer, the lookup is taken
     /// back.
-    consuming func entry(_ attributes: NodeAttributes, _ fileSystem: ContainerFileSystem) {
+    consuming func entry(_ attributes: NodeAttributes, _ fileSystem: ClaimedFileSystem) {
         var entry = attributes.entry
         if !send({ fuse_reply_entry($0, &entry) }) { fileSystem.forget(attributes.ino, 1) }
     }
 
-    consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+    consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ClaimedFileSystem) {
         if let backing = made.opened.backing { return passed(made, backing, info.flags, fileSystem) }
         var entry = made.attributes.entry
         var info = info
@@ -162,7 +157,7 @@ extension Reply {
     }
 
     private consuming func passed(
-        _ made: CreatedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ContainerFileSystem
+        _ made: CreatedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ClaimedFileSystem
     ) {
         var answer = CUbiquity_CreateReply(made.attributes, CUbiquity_OpenReply(made.opened, backing, flags))
         let isTaken = send { request in

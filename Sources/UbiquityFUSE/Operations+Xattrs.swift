@@ -31,7 +31,7 @@ func addXattrOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.removexattr = { request, ino, name in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
-            let body = { try fileSystem.removeXattrClaimed(of: ino, name: bytes(name), caller: caller) }
+            let body = { try fileSystem.removeXattr(of: ino, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }

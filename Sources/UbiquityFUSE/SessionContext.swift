@@ -4,12 +4,12 @@ internal import UbiquityVFS
 
 /// The object that the callbacks get as libfuse's userdata: there is no global file system.
 final class SessionContext: Sendable {
-    let fileSystem: ContainerFileSystem
+    let fileSystem: ClaimedFileSystem
     let handshake: Handshake
     let turn = ReadingTurn()
     let rings: RequestRings
 
-    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough, rings: RequestRings) {
+    init(fileSystem: ClaimedFileSystem, passthrough: KernelPassthrough, rings: RequestRings) {
         self.fileSystem = fileSystem
         self.rings = rings
         handshake = Handshake(passthrough, rings)
@@ -27,7 +27,7 @@ final class SessionContext: Sendable {
 
 /// Runs `body` with the file system and the reply to the request.
 @inline(__always)
-func serve(_ request: fuse_req_t?, _ body: (ContainerFileSystem, consuming Reply) -> Void) {
+func serve(_ request: fuse_req_t?, _ body: (ClaimedFileSystem, consuming Reply) -> Void) {
     guard let request, let context = SessionContext.of(fuse_req_userdata(request)) else { return }
     body(context.fileSystem, Reply(request))
 }

@@ -117,7 +117,7 @@ extension ContainerFileSystem {
     // MARK: Changing
 
     /// - Parameter handle: the open file's handle, if the change has one (ftruncate).
-    func setAttributesUnclaimed(
+    package func setAttributes(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
         guard !isInVersions(ino) else { throw Errno.EPERM }

@@ -51,7 +51,7 @@ extension ContainerFileSystem {
 
     /// Records deferred closes in the index, of this inode or of all.
     func finishCloses(of ino: UInt64? = nil) {
-        while let handle = closing.take(ino) { releaseUnclaimed(handle) }
+        while let handle = closing.take(ino) { releaseNow(handle) }
     }
 
     /// Runs a change of the index that also records a deferred close, if there is one.
@@ -85,7 +85,7 @@ extension ContainerFileSystem {
     /// - Returns: nil if no close is deferred, or if it was recorded by itself.
     private func takeClose<R>(of ino: UInt64?, _ change: (WritingNote) throws -> R) throws -> R? {
         guard let handle = closing.take(ino) else { return nil }
-        defer { releaseUnclaimed(handle) }
+        defer { releaseNow(handle) }
         guard let node = try? files.object(handle).node else { return nil }
         return try node.state.withLock { state in
             // With more handles or a mapping, the close involves more than the record.

@@ -5,15 +5,27 @@ internal import UbiquitySystem
 
 // Decisions about versions: removing one from a versions folder, moving one out, or setting `resolved`.
 extension ContainerFileSystem {
-    func removeAnyUnclaimed(
-        parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
+    /// Removes a name, also that of a version.
+    /// - Parameter caller: nil if unknown.
+    package func unlink(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<Void> {
+        try remove(parent: parent, name: name, directory: false, caller: caller)
+    }
+
+    /// Removes an empty directory, also an emptied version of a package.
+    /// - Parameter caller: nil if unknown.
+    package func removeDirectory(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<Void> {
+        try remove(parent: parent, name: name, directory: true, caller: caller)
+    }
+
+    private func remove(
+        parent: UInt64, name: [UInt8], directory: Bool, caller: Caller?
     ) throws -> Answer<Void> {
         switch versionNodes.node(parent) {
         case nil:
             if let entry = try visibleConflict(named: name, in: parent) {
                 return try remove(entry, directory: directory)
             }
-            return .now(try remove(parent, name, directory: directory, caller))
+            return .now(try removeFromTree(parent, name, directory: directory, caller))
         case .version, .member: return try removeMember(named: try ItemName.checked(name), in: parent, directory)
         case .folder(let folder):
             // `rm -r` of a file's versions ends with their folder, which disappears with the last version.
@@ -53,7 +65,11 @@ extension ContainerFileSystem {
         }
     }
 
-    func renameAnyUnclaimed(
+    /// Renames an item. A version that is moved over a file becomes that file's content and is resolved.
+    /// - Parameters:
+    ///   - flags: of renameat2(2).
+    ///   - caller: nil if unknown.
+    package func rename(
         parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else {
@@ -64,7 +80,7 @@ extension ContainerFileSystem {
                 throw flags == 1 ? Errno.EEXIST : Errno.EPERM
             }
             return .now(
-                try rename(
+                try renameInTree(
                     parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller))
         }
         guard !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }

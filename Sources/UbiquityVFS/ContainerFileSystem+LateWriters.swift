@@ -27,7 +27,7 @@ extension ContainerFileSystem {
         guard opened.backing != nil else { return opened }
         // The content arrived just now, and other handles read it directly through the kernel. Open it anew, so that
         // writes are recorded.
-        releaseUnclaimed(opened.handle)
+        releaseNow(opened.handle)
         guard let whole = try openWhole(ino, flags) else { throw Errno.ESTALE }
         return whole
     }

@@ -7,7 +7,7 @@ internal import UbiquitySystem
 // Names in directories.
 extension ContainerFileSystem {
     /// The item of that name; nil if there is none. The kernel counts one lookup of the returned inode.
-    package func lookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
+    func lookupInTree(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
         let name = try ItemName.checked(name)
         let directory = try directory(parent)
         guard name != .versionsFolder else { return try versionsFolder(of: directory) }
@@ -228,16 +228,7 @@ extension ContainerFileSystem {
 
     // MARK: Removing and renaming
 
-    /// - Parameter caller: nil if unknown.
-    package func unlink(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws {
-        try remove(parent, name, directory: false, caller)
-    }
-
-    package func removeDirectory(parent: UInt64, name: [UInt8]) throws {
-        try remove(parent, name, directory: true, nil)
-    }
-
-    func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
+    func removeFromTree(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder else { throw Errno.EPERM }
         // The removed name may be the backup of a file closed just before; the index decides from both.
@@ -250,8 +241,8 @@ extension ContainerFileSystem {
     /// - Parameters:
     ///   - flags: of renameat2(2).
     ///   - caller: nil if unknown.
-    package func rename(
-        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
+    func renameInTree(
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller?
     ) throws {
         let mode: UbiquityIndex.RenameMode
         switch flags {

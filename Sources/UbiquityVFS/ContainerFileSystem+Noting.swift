@@ -18,7 +18,7 @@ extension ContainerFileSystem {
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
         do {
             // Flushes and periodic looks have no calling program, but a program made the write.
-            _ = try doing(state.doer ?? Doer.current) {
+            _ = try parts.coordination.attributing(to: state.doer ?? Doer.current) {
                 try index.noteWriting(
                     ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
                     changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
@@ -156,7 +156,7 @@ extension ContainerFileSystem {
             return
         }
         try files.object(opened.handle).node.state.withLock { $0.isTouched = true }
-        releaseUnclaimed(opened.handle)
+        releaseNow(opened.handle)
     }
 
     /// Makes content and names durable. A program that gets success keeps its data through a power loss.

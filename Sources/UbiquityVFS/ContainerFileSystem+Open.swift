@@ -1,5 +1,6 @@
 internal import Logging
 internal import UbiquityContent
+internal import UbiquityCoordination
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -9,7 +10,9 @@ extension ContainerFileSystem {
     /// Attempts of an open when the content is exchanged between two steps.
     private static let openAttempts = 16
 
-    func openUnclaimed(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
+    /// Opens a file. Opening for reading waits until a placeholder's download has begun; reading waits for its bytes.
+    /// Opening for writing waits for the complete content, unless it truncates.
+    package func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
         var flags = flags
         if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags, caller) }
         let (row, isOrphan) = try row(ino)
@@ -73,6 +76,25 @@ extension ContainerFileSystem {
     /// Opens a file whose content is complete, or whose last bytes are just entering the index; nil otherwise.
     func openJustCome(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile? {
         try hasJustCome(row) ? openWhole(row.ino, flags) : nil
+    }
+
+    /// Whether a background reader opens a file whose content is not on this device.
+    func refusesDownload(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
+        guard !flags.contains(.truncate) else { return false }
+        if isInVersions(ino) { return isSniffing(flags, caller) || parts.backgroundReaders.isOne(caller.pid) }
+        guard let row = try index.row(ino: ino), row.contentState != .complete, row.size > 0,
+            isSniffing(flags, caller) || parts.backgroundReaders.isOne(caller.pid)
+        else { return false }
+        return !hasJustCome(row)
+    }
+
+    /// Records the author of writes through the handle.
+    func setAuthor(_ doer: Doer, _ handle: UInt64) {
+        guard let file = try? files.object(handle), file.flags.writes else { return }
+        file.node.state.withLock { state in
+            let others = state.writers > 1 ? state.doer : nil
+            state.doer = others?.joined(by: doer) ?? doer
+        }
     }
 
     /// If the disk is full, the item stays a placeholder.
@@ -292,7 +314,12 @@ extension ContainerFileSystem {
     /// Answers a kernel flush. Writes are never deferred to the close, so every write has already reported its errors.
     package func flush(_ handle: UInt64) throws { _ = try files.object(handle) }
 
-    func releaseUnclaimed(_ handle: UInt64) {
+    /// Releases a handle that the kernel has closed. After the last writer's release the index records the changes.
+    package func release(_ handle: UInt64) {
+        if !putOff(handle) { releaseNow(handle) }
+    }
+
+    func releaseNow(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
         let isWriter = file.late.map(close) ?? file.flags.writes
         if isUsedTill(file) { noteUse(file.node.ino) }

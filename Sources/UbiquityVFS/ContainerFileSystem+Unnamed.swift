@@ -26,7 +26,7 @@ extension ContainerFileSystem {
             // Read the attributes after the open: the kernel may not cache them if it serves the file.
             let opened = try openNew(row, content, flags, isRecorded: false)
             do { return CreatedFile(attributes: try attributes(of: row, isOrphan: true), opened: opened) } catch {
-                releaseUnclaimed(opened.handle)
+                releaseNow(opened.handle)
                 throw error
             }
         } catch {

@@ -13,15 +13,16 @@ extension ContainerFileSystem {
 
     // MARK: Names
 
-    /// `lookup`, which may have to ask the cloud for versions.
+    /// The item of that name; nil if there is none. May have to ask the cloud for versions. The kernel counts one
+    /// lookup of the returned inode.
     /// - Parameter caller: nil if unknown.
-    package func find(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
+    package func lookup(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
         switch versionNodes.node(parent) {
         case nil:
             if let entry = try visibleConflict(named: name, in: parent) {
                 return .now(try known(entry.node, entry.version))
             }
-            return .now(try lookup(parent: parent, name: name))
+            return .now(try lookupInTree(parent: parent, name: name))
         case .folder(let directory):
             guard let row = try index.child(of: directory, named: try ItemName.checked(name)),
                 try hasVersions(row) || hasJustEmptied(row, caller)

@@ -88,7 +88,7 @@ extension ContainerFileSystem {
     // MARK: Setting
 
     /// - Parameter flags: XATTR_CREATE and XATTR_REPLACE of setxattr(2).
-    func setXattrUnclaimed(
+    package func setXattr(
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
         if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
@@ -126,7 +126,12 @@ extension ContainerFileSystem {
         }
     }
 
-    package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
+    package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
+        if ControlAttribute(name: name) == .pinned, !isInVersions(ino) { return try removePin(of: ino, caller) }
+        return .now(try removeStoredXattr(of: ino, name: name, caller: caller))
+    }
+
+    private func removeStoredXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
         guard !isInVersions(ino) else { throw Errno.EPERM }
         if name.isOwn, name != PackageRules.mark {
             if CopyTools.isCopying(caller.pid) { return }
@@ -139,7 +144,7 @@ extension ContainerFileSystem {
     }
 
     /// Unpins the item: `setfattr -x user.ubiquity.pinned` means the same as the value 0.
-    func removePin(of ino: UInt64, _ caller: Caller) throws -> Answer<Void> {
+    private func removePin(of ino: UInt64, _ caller: Caller) throws -> Answer<Void> {
         let name = Array("\(StatusAttribute.prefix)pinned".utf8)
         return try setOwn(of: ino, name, [UInt8(ascii: "0")], caller)
     }

@@ -6,7 +6,8 @@ package import UbiquityCore
 package import UbiquityIndex
 package import UbiquitySystem
 
-/// A container as a POSIX file system, callable without a kernel.
+/// A container as a POSIX file system, callable without a kernel. It takes no claims: programs reach it only through
+/// `ClaimedFileSystem`.
 ///
 /// It answers from the index and the backing files. Calls may come from any thread, and none waits for the network: an
 /// operation that must wait returns `Answer.later`. Operations throw `Errno`, `UbiquityError` or `CancellationError`;
@@ -104,8 +105,6 @@ package final class ContainerFileSystem: Sendable {
     let openNodes = OpenNodeTable()
     package let idle = IdleContents()
     let files = HandleTable<OpenFile>()
-    /// The claims of open files, by handle.
-    let passes = Lock<[UInt64: ProgramPass]>([:])
     let departures = Departures()
     let versionListings = VersionListings()
     let completions = CompletionWaiters()
@@ -122,9 +121,6 @@ package final class ContainerFileSystem: Sendable {
     /// Folders that replays created most recently, and when.
     let newFolders = Lock<[ItemKey: Timestamp]>([:])
     let waitingCalls = WaitingCalls()
-    /// Threads of programs whose calls wait for a content or a claim; 0 for a thread that is not visible from here. A
-    /// thread that waits in an open has no file open yet, but still keeps the mount from being removed.
-    package let waitingCallers = WaitCounter<Int32>()
     /// Contents of files without a name, by inode.
     let unnamed = Lock(UnnamedContents())
     /// Files whose last close could not be recorded in the index.

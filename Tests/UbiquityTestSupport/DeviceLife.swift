@@ -21,6 +21,8 @@ final class DeviceLife: Sendable {
     let store: ContentStore
     let engine: SyncEngine
     let fileSystem: ContainerFileSystem
+    /// The file system as programs see it.
+    let claimedFileSystem: ClaimedFileSystem
     let executor: VirtualExecutor
     private let world: VirtualWorld
     private let tasks = Lock<[Task<Void, Never>]>([])
@@ -46,6 +48,7 @@ final class DeviceLife: Sendable {
         let folder = device.disk.folder
         index = try ItemIndex(
             path: "\(folder)/index.db", timekeeper: device.timekeeper, random: world.random, owner: (1000, 1000))
+        claimedFileSystem = ClaimedFileSystem(fileSystem)
         let disk = device.disk
         let room = ItemIndex.journalRoom(ofIndexAt: "\(folder)/index.db")
         let journal = ContentJournal(

@@ -12,9 +12,9 @@ extension SimulatedDevice {
     package func create(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
         let life = try life
         let (parent, name) = try place(path)
-        let made = try life.fileSystem.create(
+        let made = try life.claimedFileSystem.create(
             parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive],
-            caller: caller)
+            caller: caller).immediate
         let file = OpenProgramFile(life: life, device: self, handle: made.opened.handle, ino: made.attributes.ino)
         try await file.use {
             await world.pause()
@@ -73,8 +73,8 @@ extension SimulatedDevice {
     package func createAndLosePower(_ path: String) throws {
         let life = try life
         let (parent, name) = try place(path)
-        _ = try life.fileSystem.create(
-            parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive], caller: caller)
+        _ = try life.claimedFileSystem.create(
+            parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive], caller: caller).immediate
         try life.index.makeDurable()
         crash(powerLoss: true)
     }
@@ -88,7 +88,7 @@ extension SimulatedDevice {
         let taken = ledger.take(row.content)
         let file: OpenProgramFile
         do {
-            let opened = try await life.fileSystem.open(
+            let opened = try await life.claimedFileSystem.open(
                 row.ino, flags: [.writeOnly, .truncate], caller: caller).value
             file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
         } catch {
@@ -119,7 +119,7 @@ extension SimulatedDevice {
         for _ in 0..<20 {
             let life = try life, row = try live(path)
             do {
-                let opened = try await life.fileSystem.open(row.ino, flags: [], caller: caller).value
+                let opened = try await life.claimedFileSystem.open(row.ino, flags: [], caller: caller).value
                 let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
                 defer { file.release() }
                 return try await file.read()
@@ -133,7 +133,7 @@ extension SimulatedDevice {
     /// Reads during a request to evict the content.
     package func readWhileEvicting(_ path: String) async throws -> [UInt8] {
         let life = try life, row = try live(path)
-        let opened = try await life.fileSystem.open(row.ino, flags: [], caller: caller).value
+        let opened = try await life.claimedFileSystem.open(row.ino, flags: [], caller: caller).value
         let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
         defer { file.release() }
         try evictIfAllowed(path)
@@ -152,11 +152,11 @@ extension SimulatedDevice {
     }
 
     /// `fsync` of a folder: all names are on the disk.
-    package func syncFolder() throws { try life.fileSystem.syncDirectory() }
+    package func syncFolder() throws { try life.claimedFileSystem.syncDirectory() }
 
     private func openForWriting(_ path: String) async throws -> OpenProgramFile {
         let life = try life, row = try live(path)
-        let opened = try await life.fileSystem.open(row.ino, flags: .readWrite, caller: caller).value
+        let opened = try await life.claimedFileSystem.open(row.ino, flags: .readWrite, caller: caller).value
         return OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
     }
 
@@ -170,7 +170,7 @@ private struct OpenProgramFile: Sendable {
     let handle: UInt64
     let ino: UInt64
 
-    private var fileSystem: ContainerFileSystem { life.fileSystem }
+    private var fileSystem: ClaimedFileSystem { life.claimedFileSystem }
 
     /// Closes the file if `body` fails before it has.
     func use(_ body: () async throws -> Void) async throws {

@@ -29,25 +29,25 @@ extension SimulatedDevice {
 
     package func makeFolder(_ path: String) throws {
         let (folder, name) = try place(path)
-        _ = try life.fileSystem.makeDirectory(
-            parent: folder.ino, name: name.bytes, mode: 0o755, caller: caller)
+        _ = try life.claimedFileSystem.makeDirectory(
+            parent: folder.ino, name: name.bytes, mode: 0o755, caller: caller).immediate
     }
 
     package func makeLink(_ path: String, to text: String) throws {
         let (folder, name) = try place(path)
-        _ = try life.fileSystem.makeSymlink(
-            parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: caller)
+        _ = try life.claimedFileSystem.makeSymlink(
+            parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: caller).immediate
     }
 
     /// Makes another name for a file.
     package func makeHardLink(_ path: String, to old: String) throws {
         let (folder, name) = try place(path)
-        _ = try life.fileSystem.link(live(old).ino, newParent: folder.ino, newName: name.bytes)
+        _ = try life.claimedFileSystem.link(live(old).ino, newParent: folder.ino, newName: name.bytes).immediate
     }
 
     /// Whether the content is removed with this name: the file has no other.
     private func isLastName(_ row: ItemRow) throws -> Bool {
-        try row.kind == .directory || life.fileSystem.attributes(of: row.ino).links <= 1
+        try row.kind == .directory || life.claimedFileSystem.attributes(of: row.ino).links <= 1
     }
 
     package func rename(_ old: String, _ new: String, _ mode: RenameMode = .replacing) throws {
@@ -61,9 +61,9 @@ extension SimulatedDevice {
         let isLast = try target.map(isLastName) ?? true
         let taken = isReplacing && isLast ? ledger.take(target?.content) : [:]
         do {
-            try life.fileSystem.rename(
+            try life.claimedFileSystem.rename(
                 parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags,
-                caller: caller)
+                caller: caller).immediate
         } catch {
             if life.isAlive { ledger.putBack(taken) }
             throw error
@@ -83,9 +83,9 @@ extension SimulatedDevice {
         let taken = try isLastName(row) ? ledger.take(row.content) : [:]
         do {
             if row.kind == .directory {
-                try life.fileSystem.removeDirectory(parent: folder.ino, name: name.bytes)
+                try life.claimedFileSystem.removeDirectory(parent: folder.ino, name: name.bytes).immediate
             } else {
-                try life.fileSystem.unlink(parent: folder.ino, name: name.bytes, caller: caller)
+                try life.claimedFileSystem.unlink(parent: folder.ino, name: name.bytes, caller: caller).immediate
             }
         } catch {
             if life.isAlive { ledger.putBack(taken) }
@@ -98,7 +98,7 @@ extension SimulatedDevice {
     }
 
     private func change(_ path: String, _ changes: AttributeChanges) throws {
-        guard case .now = try life.fileSystem.setAttributes(of: live(path).ino, changes, caller: caller) else {
+        guard case .now = try life.claimedFileSystem.setAttributes(of: live(path).ino, changes, caller: caller) else {
             throw UbiquityError(.invalid, "a change of attributes waits")
         }
     }
@@ -111,12 +111,12 @@ extension SimulatedDevice {
     }
 
     package func setXattr(_ path: String, _ name: String, _ value: String) throws {
-        _ = try life.fileSystem.setXattr(
+        _ = try life.claimedFileSystem.setXattr(
             of: live(path).ino, name: Array(name.utf8), value: Array(value.utf8), flags: 0, caller: caller)
     }
 
     package func removeXattr(_ path: String, _ name: String) throws {
-        try life.fileSystem.removeXattr(of: live(path).ino, name: Array(name.utf8), caller: caller)
+        try life.claimedFileSystem.removeXattr(of: live(path).ino, name: Array(name.utf8), caller: caller).immediate
     }
 
     // MARK: Sync
@@ -138,5 +138,15 @@ extension SimulatedDevice {
         guard let root = try index.row(key: .root) else { return [] }
         try walk(root, "")
         return result
+    }
+}
+
+extension Answer {
+    /// The value of an operation that need not wait.
+    var immediate: Value {
+        get throws {
+            guard case .now(let value) = self else { throw Errno.EAGAIN }
+            return value
+        }
     }
 }

@@ -17,7 +17,7 @@ import UbiquityVFS
 
     private func make(_ name: String, _ text: String) throws -> (ino: UInt64, handle: UInt64) {
         let made = try container.fs.create(
-            parent: 1, name: Array(name.utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+            parent: 1, name: Array(name.utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller).immediate
         try container.write(text, to: made.opened.handle)
         return (made.attributes.ino, made.opened.handle)
     }
@@ -26,7 +26,7 @@ import UbiquityVFS
     private func makeNoted(_ name: String, _ text: String) throws -> UInt64 {
         let (ino, handle) = try make(name, text)
         container.fs.release(handle)
-        #expect(container.fs.openHandleCount == 0)
+        #expect(container.raw.openHandleCount == 0)
         return ino
     }
 
@@ -48,7 +48,7 @@ import UbiquityVFS
         #expect(made.count <= 2)
         #expect(made.last?.contains(.replaced) == true)
         #expect(try await container.content(of: ino) == "new content")
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func nextCreationCarriesADeferredClose() throws {
@@ -59,7 +59,7 @@ import UbiquityVFS
         #expect(try !row(first).isWriting)
         #expect(try row(second).isWriting)
         container.fs.release(other)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try row(second).size == 3)
     }
 
@@ -76,11 +76,11 @@ import UbiquityVFS
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
         let again = try await container.open(ino, .writeOnly)
-        #expect(container.fs.openHandleCount == 1)
+        #expect(container.raw.openHandleCount == 1)
         #expect(try row(ino).isWriting)
         try container.write("and more", to: again, at: 4)
         container.fs.release(again)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try row(ino).size == 12)
         #expect(try !row(ino).isWriting)
     }
@@ -90,7 +90,7 @@ import UbiquityVFS
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
         #expect(errno { try container.rename("file", to: "folder") } == .EISDIR)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try row(ino).size == 4)
         #expect(try !row(ino).isWriting)
     }
@@ -100,33 +100,33 @@ import UbiquityVFS
         let (ino, handle) = try make("file", "text")
         container.fs.release(handle)
         #expect(errno { _ = try make("taken", "") } == .ESTALE)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try row(ino).size == 4)
     }
 
     @Test func deferredClosesBeyondTheLimitAreRecorded() throws {
         let made = try (0..<100).map { try make("file\($0)", "text") }
         for (_, handle) in made { container.fs.release(handle) }
-        #expect(container.fs.openHandleCount == 0)
+        #expect(container.raw.openHandleCount == 0)
         for (ino, _) in made {
             #expect(try row(ino).size == 4)
             #expect(try !row(ino).isWriting)
         }
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func queryRecordsDeferredClose() throws {
         let (ino, handle) = try make("file", "text")
         let key = try row(ino).key
         container.fs.release(handle)
-        #expect(try !container.fs.isOpen(key))
+        #expect(try !container.raw.isOpen(key))
         let (other, second) = try make("other", "text")
         let otherKey = try row(other).key
         container.fs.release(second)
-        #expect(try container.fs.whileClosed(otherKey) { true } == true)
+        #expect(try container.raw.whileClosed(otherKey) { true } == true)
         let (third, last) = try make("third", "text")
         container.fs.release(last)
-        #expect(container.fs.writtenInodes.isEmpty)
+        #expect(container.raw.writtenInodes.isEmpty)
         #expect(try !row(third).isWriting)
     }
 
@@ -145,7 +145,7 @@ import UbiquityVFS
         container.fs.release(third)
         _ = try await container.set(touched, AttributeChanges(modifiedAt: .at(Timestamp(nanoseconds: 5))))
         #expect(try row(touched).size == 4)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try row(touched).modifiedAt == Timestamp(nanoseconds: 5))
     }
 
@@ -169,7 +169,7 @@ import UbiquityVFS
         #expect(try row(ino).size == 11)
         #expect(try row(ino).isWriting)
         container.fs.release(handle)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try !row(ino).isWriting)
         #expect(try await container.content(of: ino) == "new content")
     }
@@ -184,7 +184,7 @@ import UbiquityVFS
         #expect(try row(ino).size == 11)
         #expect(try row(ino).isWriting)
         container.fs.release(third)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try !row(ino).isWriting)
     }
 
@@ -201,7 +201,7 @@ import UbiquityVFS
         try container.fs.sync(handle)
         #expect(try row(ino).size == 8)
         container.fs.release(handle)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try !row(ino).isWriting)
     }
 }

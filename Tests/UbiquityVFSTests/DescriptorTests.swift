@@ -44,14 +44,14 @@ import UbiquityVFS
         if flags.writes { try container.write("next", to: handle) }
         container.fs.release(handle)
         #expect(try await container.content(of: ino) == (flags.writes ? "next" : "text"))
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func newFileHasOneDescriptorWhileManyAreOpen() async throws {
         let container = try TestContainer(passthrough: NumbersOnly(), filesWithTwoDescriptors: 0)
         let made = try container.fs.create(
             parent: TestContainer.root, name: Array("a".utf8), mode: 0o644, flags: [.readWrite, .create],
-            caller: container.caller)
+            caller: container.caller).immediate
         #expect(try descriptors(of: made.attributes.ino, in: container) == 1)
         container.fs.release(made.opened.handle)
     }

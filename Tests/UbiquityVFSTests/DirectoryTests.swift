@@ -140,7 +140,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let ino = try container.makeDirectory("d")
         _ = try container.lookup("d")
-        try container.fs.removeDirectory(parent: 1, name: Array("d".utf8))
+        try container.fs.removeDirectory(parent: 1, name: Array("d".utf8)).immediate
         #expect(try read(container, ino, portion: 10) == [".", ".."])
         #expect(try container.fs.attributes(of: ino).links == 0)
         #expect(errno { try container.create("x", in: ino) } == .ENOENT)

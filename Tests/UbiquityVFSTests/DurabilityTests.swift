@@ -27,7 +27,7 @@ import UbiquitySystem
         let container = try TestContainer()
         try container.create("document", "old")
         let new = try container.fs.create(
-            parent: 1, name: Array("new".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+            parent: 1, name: Array("new".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller).immediate
         try container.write("new content", to: new.opened.handle)
         try container.rename("new", to: "document")
         #expect(try container.index.read { try $0.replacedContents() }.map(\.newSize) == [11])
@@ -41,7 +41,7 @@ import UbiquitySystem
         let kernel = FakePassthrough(), container = try TestContainer(passthrough: kernel)
         try container.create("document", "old")
         let new = try container.fs.create(
-            parent: 1, name: Array("new".utf8), mode: 0o600, flags: [.readWrite, .create], caller: container.caller)
+            parent: 1, name: Array("new".utf8), mode: 0o600, flags: [.readWrite, .create], caller: container.caller).immediate
         try kernel.open(new.opened).write(Array("new content".utf8), at: 0)
         try container.rename("new", to: "document")
         #expect(try container.index.read { try $0.replacedContents() }.map(\.newSize) == [11])
@@ -103,7 +103,7 @@ import UbiquitySystem
         let ino = try container.create("document", "text")
         let content = try #require(try container.index.row(ino: ino)?.content)
         #expect(throws: (any Error).self) {
-            try container.fs.rememberingFailure(of: content) { () throws(Errno) in throw Errno.EIO }
+            try container.raw.rememberingFailure(of: content) { () throws(Errno) in throw Errno.EIO }
         }
         let handle = try await container.open(ino, .writeOnly)
         #expect(throws: UbiquityError.self) { try container.contents.sync(content) }
@@ -170,7 +170,7 @@ import UbiquitySystem
         func create(_ name: String, _ flags: OpenFlags) throws -> UInt64 {
             try container.fs.create(
                 parent: TestContainer.root, name: Array(name.utf8), mode: 0o644, flags: flags, caller: container.caller
-            ).opened.handle
+            ).immediate.opened.handle
         }
         let plain = try create("a", [.readWrite, .create])
         #expect(!container.index.hasDurableChanges)

@@ -28,7 +28,7 @@ import UbiquitySystem
         #expect(attributes.mode == 0o100644)
         #expect(attributes.links == 1)
         #expect(attributes.uid == 1000)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     /// The caller may read the item just before a record of written data, and the file just after it.
@@ -40,18 +40,18 @@ import UbiquitySystem
             try container.write(text, to: handle)
             let before = try #require(try container.index.row(ino: ino))
             #expect(before.isWriting)
-            try container.fs.noteWrites(to: ino)
+            try container.raw.noteWrites(to: ino)
             let after = try #require(try container.index.row(ino: ino))
             #expect(after.changedAt > before.changedAt)
-            #expect(try container.fs.attributes(of: before) == container.fs.attributes(of: ino))
-            #expect(try container.fs.attributes(of: before).changedAt == after.changedAt)
+            #expect(try container.raw.attributes(of: before) == container.fs.attributes(of: ino))
+            #expect(try container.raw.attributes(of: before).changedAt == after.changedAt)
         }
         // A reader's handle keeps the file open.
         let reader = try await container.open(ino)
         try container.write("the last", to: handle)
         let before = try #require(try container.index.row(ino: ino))
         container.fs.release(handle)
-        #expect(try container.fs.attributes(of: before) == container.fs.attributes(of: ino))
+        #expect(try container.raw.attributes(of: before) == container.fs.attributes(of: ino))
         container.fs.release(reader)
     }
 
@@ -102,9 +102,9 @@ import UbiquitySystem
         let handle = try await container.open(ino, .writeOnly)
         let row = try #require(try container.index.row(ino: ino))
         try container.write("longer text", to: handle)
-        #expect(try container.fs.attributes(of: row).size == 11)
+        #expect(try container.raw.attributes(of: row).size == 11)
         container.fs.release(handle)
-        #expect(try container.fs.attributes(of: row).size == 11)
+        #expect(try container.raw.attributes(of: row).size == 11)
     }
 
     @Test func openingWithoutWritingChangesNothing() async throws {
@@ -142,7 +142,7 @@ import UbiquitySystem
         #expect(try await container.content(of: ino) == "he\0\0")
         #expect(try container.index.row(ino: ino)?.size == 4)
         #expect(await errno { _ = try await container.set(ino, AttributeChanges(size: .max)) } == .EFBIG)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func openersOfATruncatedFileSeeIt() async throws {
@@ -170,7 +170,7 @@ import UbiquitySystem
         if let other { container.fs.release(other) }
         let row = try #require(try container.index.row(ino: ino))
         #expect(row.size == 0 && !row.isWriting)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func unlinkedFileStaysWhileOpen() async throws {
@@ -207,9 +207,9 @@ import UbiquitySystem
         try await set(1)
         #expect(await errno { try await set(1) } == .EEXIST)
         #expect(try container.fs.xattr(of: ino, name: name) == [1])
-        try container.fs.removeXattr(of: ino, name: name, caller: container.caller)
+        try container.fs.removeXattr(of: ino, name: name, caller: container.caller).immediate
         #expect(errno { _ = try container.fs.xattr(of: ino, name: name) } == .ENODATA)
-        #expect(errno { try container.fs.removeXattr(of: ino, name: name, caller: container.caller) } == .ENODATA)
+        #expect(errno { try container.fs.removeXattr(of: ino, name: name, caller: container.caller).immediate } == .ENODATA)
         let writer = try await container.open(ino, .readWrite)
         try container.write("HE", to: writer)
         container.fs.release(reader)
@@ -217,7 +217,7 @@ import UbiquitySystem
         let emptying = try await container.open(ino, [.writeOnly, .truncate])
         #expect(try await container.read(writer) == "")
         for handle in [emptying, writer] { container.fs.release(handle) }
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(await errno { _ = try await container.open(ino) } == .ESTALE)
         try container.contents.removeRetired {}
         #expect(try container.contents.all().isEmpty)
@@ -297,7 +297,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let ino = try container.create("a", "text")
         func used() throws -> Timestamp {
-            container.fs.noteUses()
+            container.raw.noteUses()
             return try #require(try container.index.row(ino: ino)).usedAt
         }
         let handle = try await container.open(ino, flags)
@@ -382,7 +382,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let content = try #require(try container.index.row(ino: ino)?.content)
-        _ = container.fs.idle.take(ino)
+        _ = container.raw.idle.take(ino)
         try FileSystem.unlink(container.contents.path(of: content))
         let error = await #expect(throws: (any Error).self) { _ = try await container.open(ino, flags) }
         #expect(error.map { Errno(describing: $0) } == .EIO)

@@ -84,7 +84,7 @@ import UbiquityVFS
         let other = try container.makeDirectory("other")
         #expect(try container.status(other, "downloading-status") == "current")
         try container.fs.rename(
-            parent: folders[2], name: Array("c".utf8), newParent: other, newName: Array("c".utf8), flags: 0)
+            parent: folders[2], name: Array("c".utf8), newParent: other, newName: Array("c".utf8), flags: 0).immediate
         for folder in [other, deepest.ino, TestContainer.root] {
             #expect(try container.status(folder, "downloading-status") == "not-downloaded")
         }

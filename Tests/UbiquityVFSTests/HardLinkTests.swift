@@ -7,11 +7,11 @@ import UbiquityVFS
 /// Files of several names.
 struct HardLinkTests {
     private func link(_ container: TestContainer, _ ino: UInt64, _ name: String, in parent: UInt64 = 1) throws {
-        _ = try container.fs.link(ino, newParent: parent, newName: Array(name.utf8))
+        _ = try container.fs.link(ino, newParent: parent, newName: Array(name.utf8)).immediate
     }
 
     private func unlink(_ container: TestContainer, _ name: String, in parent: UInt64 = 1) throws {
-        try container.fs.unlink(parent: parent, name: Array(name.utf8))
+        try container.fs.unlink(parent: parent, name: Array(name.utf8)).immediate
     }
 
     private func check(_ container: TestContainer) throws {
@@ -110,9 +110,9 @@ struct HardLinkTests {
     @Test func symlinksAndSpecialFilesHaveSeveralNamesToo() throws {
         let container = try TestContainer()
         let symlink = try container.fs.makeSymlink(
-            parent: 1, name: Array("s".utf8), target: Array("x".utf8), caller: container.caller)
+            parent: 1, name: Array("s".utf8), target: Array("x".utf8), caller: container.caller).immediate
         let pipe = try container.fs.makeNode(
-            parent: 1, name: Array("p".utf8), mode: 0o010600, caller: container.caller)
+            parent: 1, name: Array("p".utf8), mode: 0o010600, caller: container.caller).immediate
         try link(container, symlink.ino, "s2")
         try link(container, pipe.ino, "p2")
         try unlink(container, "s")

@@ -26,7 +26,7 @@ import UbiquityVFS
         #expect(try await openAndClose(ino, .writeOnly) == first)
         #expect(try await openAndClose(ino) == first)
         #expect(kernel.registrations == 1)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func readAfterWriteSeesTheNewBytes() async throws {
@@ -41,9 +41,9 @@ import UbiquityVFS
     @Test func removedFileIsReleased() async throws {
         let ino = try container.create("a", "text")
         _ = try await openAndClose(ino)
-        #expect(container.fs.idle.count == 1)
+        #expect(container.raw.idle.count == 1)
         try container.unlink("a")
-        #expect(container.fs.idle.count == 0 && kernel.count == 0)
+        #expect(container.raw.idle.count == 0 && kernel.count == 0)
     }
 
     @Test func fileRemovedWhileOpenIsNotKept() async throws {
@@ -51,7 +51,7 @@ import UbiquityVFS
         let opened = try await container.fs.open(ino, flags: [], caller: container.caller).value
         try container.unlink("a")
         container.fs.release(opened.handle)
-        #expect(container.fs.idle.count == 0 && kernel.count == 0)
+        #expect(container.raw.idle.count == 0 && kernel.count == 0)
     }
 
     @Test func replacedFileIsReleased() async throws {
@@ -59,7 +59,7 @@ import UbiquityVFS
         for ino in [old, new] { _ = try await openAndClose(ino) }
         #expect(kernel.count == 2)
         try container.rename("b", to: "a")
-        #expect(container.fs.idle.count == 0 && kernel.count == 0)
+        #expect(container.raw.idle.count == 0 && kernel.count == 0)
         let ino = try #require(try container.lookup("a")).ino
         #expect(try await container.content(of: ino) == "new")
     }
@@ -68,7 +68,7 @@ import UbiquityVFS
         let ino = try container.create("a", "text")
         _ = try await openAndClose(ino)
         let key = try #require(try container.index.row(ino: ino)).key
-        let isGone = try container.fs.whileClosed(key) { container.fs.idle.count == 0 && kernel.count == 0 }
+        let isGone = try container.raw.whileClosed(key) { container.raw.idle.count == 0 && kernel.count == 0 }
         #expect(isGone == true)
     }
 

@@ -58,7 +58,7 @@ import UbiquityVFS
         for number in 0..<1100 { #expect(try container.lookup("n\(number)") == nil) }
         // Each beyond the limit makes the kernel forget another one.
         #expect(container.kernel.take().count == 76)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func lookupsAreCounted() throws {
@@ -72,6 +72,6 @@ import UbiquityVFS
         #expect(container.kernel.take() == [.attributes(row.ino)])
         container.fs.forget(row.ino, 1)
         container.fs.forget(1, 1000)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 }

@@ -9,7 +9,7 @@ import UbiquityVFS
         let container = try TestContainer()
         let fs = container.fs
         func make(_ name: [UInt8]) throws {
-            _ = try fs.makeDirectory(parent: 1, name: name, mode: 0o755, caller: container.caller)
+            _ = try fs.makeDirectory(parent: 1, name: name, mode: 0o755, caller: container.caller).immediate
         }
         #expect(errno { try make([0xff]) } == .EILSEQ)
         #expect(errno { try make([UInt8](repeating: 97, count: 256)) } == .ENAMETOOLONG)
@@ -19,7 +19,7 @@ import UbiquityVFS
         #expect(errno { try container.rename("x", to: ".versions") } == .EPERM)
         #expect(try container.lookup(".versions")?.isDirectory == true)
         #expect(try container.names().contains(".versions") == false)
-        #expect(errno { _ = try fs.lookup(parent: 1, name: [0xff]) } == .EILSEQ)
+        #expect(errno { _ = try fs.lookup(parent: 1, name: [0xff]).immediate } == .EILSEQ)
     }
 
     @Test func equalLookingNamesAreTwo() throws {
@@ -40,7 +40,7 @@ import UbiquityVFS
         try container.rename("b", in: a, to: "b")
         #expect(try container.fs.attributes(of: a).links == 2)
         #expect(try container.fs.attributes(of: 1).links == 4)
-        try container.fs.removeDirectory(parent: 1, name: Array("b".utf8))
+        try container.fs.removeDirectory(parent: 1, name: Array("b".utf8)).immediate
         #expect(try container.fs.attributes(of: 1).links == 3)
     }
 
@@ -49,8 +49,8 @@ import UbiquityVFS
         let directory = try container.makeDirectory("d")
         try container.create("f", in: directory)
         #expect(errno { try container.unlink("d") } == .EISDIR)
-        #expect(errno { try container.fs.removeDirectory(parent: 1, name: Array("d".utf8)) } == .ENOTEMPTY)
-        #expect(errno { try container.fs.removeDirectory(parent: directory, name: Array("f".utf8)) } == .ENOTDIR)
+        #expect(errno { try container.fs.removeDirectory(parent: 1, name: Array("d".utf8)).immediate } == .ENOTEMPTY)
+        #expect(errno { try container.fs.removeDirectory(parent: directory, name: Array("f".utf8)).immediate } == .ENOTDIR)
         #expect(errno { try container.unlink("none") } == .ENOENT)
         // The kernel looks the name up again, and asks for permission to open.
         #expect(errno { _ = try container.create("f", in: directory) } == .ESTALE)
@@ -85,7 +85,7 @@ import UbiquityVFS
         let target = try #require(try container.lookup("document"))
         let made = try container.fs.create(
             parent: 1, name: Array("temporary".utf8), mode: 0o600, flags: [.writeOnly, .create],
-            caller: container.caller)
+            caller: container.caller).immediate
         try container.write("half", to: made.opened.handle)
         try container.rename("temporary", to: "document")
         try container.write(" and half", to: made.opened.handle, at: 4)
@@ -100,7 +100,7 @@ import UbiquityVFS
     @Test func linksHaveTheirText() throws {
         let container = try TestContainer()
         let link = try container.fs.makeSymlink(
-            parent: 1, name: Array("l".utf8), target: Array("../x".utf8), caller: container.caller)
+            parent: 1, name: Array("l".utf8), target: Array("../x".utf8), caller: container.caller).immediate
         #expect(try container.fs.readLink(link.ino) == Array("../x".utf8))
         #expect(link.size == 4)
         #expect(link.mode == 0o120777)
@@ -124,7 +124,7 @@ import UbiquityVFS
         for (position, (type, device)) in kinds.enumerated() {
             let before = try container.fs.attributes(of: 1).modifiedAt
             let made = try container.fs.makeNode(
-                parent: 1, name: Array("n\(position)".utf8), mode: type | 0o640, device: device, caller: container.caller)
+                parent: 1, name: Array("n\(position)".utf8), mode: type | 0o640, device: device, caller: container.caller).immediate
             let found = try #require(try container.lookup("n\(position)"))
             #expect(found == made)
             #expect(found.mode == type | 0o640)
@@ -138,7 +138,7 @@ import UbiquityVFS
         let pipe = try #require(try container.lookup("other name"))
         #expect(try container.index.row(ino: pipe.ino)?.isExcluded == true)
         #expect(try container.index.read { try $0.dirtyCount() } == 0)
-        try container.fs.unlink(parent: 1, name: Array("other name".utf8))
+        try container.fs.unlink(parent: 1, name: Array("other name".utf8)).immediate
         #expect(try container.lookup("other name") == nil)
     }
 
@@ -146,7 +146,7 @@ import UbiquityVFS
         let container = try TestContainer()
         try container.create("f", "text")
         _ = try container.fs.makeNode(
-            parent: 1, name: Array("p".utf8), mode: 0o010600, caller: container.caller)
+            parent: 1, name: Array("p".utf8), mode: 0o010600, caller: container.caller).immediate
         try container.rename("p", to: "f")
         #expect(try container.lookup("f")?.mode == 0o010600)
         try container.create("g", "text")
@@ -159,12 +159,12 @@ import UbiquityVFS
     @Test func nodesMayBeFilesAndNothingElse() throws {
         let container = try TestContainer()
         let name = Array("n".utf8)
-        let made = try container.fs.makeNode(parent: 1, name: name, mode: 0o100644, caller: container.caller)
+        let made = try container.fs.makeNode(parent: 1, name: name, mode: 0o100644, caller: container.caller).immediate
         #expect(try container.lookup("n")?.ino == made.ino)
         #expect(
             errno {
                 _ = try container.fs.makeNode(
-                    parent: 1, name: Array("d".utf8), mode: 0o040755, caller: container.caller)
+                    parent: 1, name: Array("d".utf8), mode: 0o040755, caller: container.caller).immediate
             } == .EPERM)
     }
 }

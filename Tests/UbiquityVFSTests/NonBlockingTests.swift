@@ -39,7 +39,7 @@ import UbiquityVFS
         let opened = try open(container, row.ino, .nonBlocking)
         #expect(await errno { _ = try await container.read(opened.handle) } == .ENETUNREACH)
         container.fs.release(opened.handle)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     private static let noAccessTime = OpenFlags(rawValue: 0o1000000)
@@ -61,6 +61,6 @@ import UbiquityVFS
             let opened = try await container.fs.open(ino, flags: Self.noAccessTime, caller: container.caller).value
             container.fs.release(opened.handle)
         }
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 }

@@ -46,7 +46,7 @@ import UbiquityVFS
         #expect(kernel.count == 1)
         try container.unlink("a")
         #expect(kernel.count == 0)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func writesPastTheFileSystemAreFoundAtTheLastClose() async throws {
@@ -113,17 +113,17 @@ import UbiquityVFS
         let file = try kernel.open(opened)
         try file.write([1, 2, 3], at: 0)
         // It has just changed, so it may still be changing.
-        container.fs.settle()
+        container.raw.settle()
         #expect(try row(ino).generation == generation)
-        container.fs.settle()
+        container.raw.settle()
         #expect(try row(ino).generation == generation + 1 && row(ino).isWriting)
-        container.fs.settle()
+        container.raw.settle()
         #expect(try row(ino).generation == generation + 1)
         // The record of a constantly written file is not delayed for ever; that of a new file waits for its close.
         func goOn() throws {
             for number in 0..<20 {
                 try file.write([UInt8(number)], at: 0)
-                container.fs.settle()
+                container.raw.settle()
             }
         }
         try goOn()
@@ -137,12 +137,12 @@ import UbiquityVFS
     /// A program keeps its lock file open while it runs. A command may write into its output file after a while.
     @Test func openEmptyFileIsRecordedAfterSomeLooks() async throws {
         let made = try container.fs.create(
-            parent: 1, name: Array("lock".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+            parent: 1, name: Array("lock".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller).immediate
         let emptied = try container.create("a", "text")
         let opened = try await open(emptied, [.writeOnly, .truncate])
         let new = made.attributes.ino
         func looks(_ count: Int) throws -> [Int64] {
-            for _ in 0..<count { container.fs.settle() }
+            for _ in 0..<count { container.raw.settle() }
             return try [new, emptied].map { try row($0).generation }
         }
         let before = try looks(0)
@@ -167,14 +167,14 @@ import UbiquityVFS
         container.fs.release(opened.handle)
         let key = try row(ino).key
         #expect(try row(ino).isWriting)
-        #expect(try container.fs.isOpen(key))
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try container.raw.isOpen(key))
+        #expect(container.raw.violation(whileIdle: true) == nil)
         let generation = try row(ino).generation
         try mapping?.write(Array("late".utf8), at: 0)
         mapping = nil
         try await endOfWriting(to: ino)
         #expect(try row(ino).generation > generation)
-        #expect(try await eventually { try !container.fs.isOpen(key) })
+        #expect(try await eventually { try !container.raw.isOpen(key) })
     }
 
     /// Any program may sync the file, also one that does not write.
@@ -232,7 +232,7 @@ import UbiquityVFS
         // A reader does not delay the end of writing.
         #expect(try row(ino).dirty.contains(.content))
         container.fs.release(reader.handle)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         #expect(try await container.content(of: ino) == "late")
     }
 
@@ -244,8 +244,8 @@ import UbiquityVFS
         try mapping?.write([1], at: 0)
         container.fs.release(opened.handle)
         mapping = nil
-        #expect(try await eventually { container.fs.violation(whileIdle: true) == nil })
-        #expect(container.fs.openHandleCount == 0)
+        #expect(try await eventually { container.raw.violation(whileIdle: true) == nil })
+        #expect(container.raw.openHandleCount == 0)
     }
 
     @Test func writersOfADeadDaemonAreWatched() async throws {
@@ -253,7 +253,7 @@ import UbiquityVFS
         var survivor: FileDescriptor? = try FileDescriptor.open(
             container.contents.path(of: try #require(row(ino).content)), .readWrite)
         _ = try container.index.beginWriting(ino: ino)
-        try container.fs.adoptWriters()
+        try container.raw.adoptWriters()
         #expect(try row(ino).isWriting)
         let generation = try row(ino).generation
         try survivor?.write(Array("more".utf8), at: 0)
@@ -353,7 +353,7 @@ import UbiquityVFS
 
     @Test func createUsesPassthrough() throws {
         let made = try container.fs.create(
-            parent: 1, name: Array("a".utf8), mode: 0o644, flags: [.readWrite, .create], caller: container.caller)
+            parent: 1, name: Array("a".utf8), mode: 0o644, flags: [.readWrite, .create], caller: container.caller).immediate
         #expect(made.opened.backing != nil)
         #expect(made.attributes.isChanging)
         #expect(container.kernel.take().isEmpty)
@@ -388,7 +388,7 @@ import UbiquityVFS
         let later = try await look(ino)
         #expect(later.backing != nil && !later.keepsCache)
         #expect(try await container.content(of: ino) == "more")
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func pagesOfBeforeAWriteAreNotKept() async throws {

@@ -94,7 +94,7 @@ private struct NoSurroundings: Surroundings {
         }
         #expect(try await container.read(opened.handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
         container.fs.release(opened.handle)
-        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
+        #expect(container.cloud.interests == 0 && container.raw.openHandleCount == 0)
     }
 
     /// The kernel looks the name up again, and finds nothing.
@@ -109,8 +109,8 @@ private struct NoSurroundings: Surroundings {
         try container.cloud.remove(row.key)
         #expect(await errno { _ = try await opening() } == .ESTALE)
         #expect(try container.lookup("a") == nil)
-        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.cloud.interests == 0 && container.raw.openHandleCount == 0)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         // Watchers get the same event as for any other deletion.
         #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
     }
@@ -126,8 +126,8 @@ private struct NoSurroundings: Surroundings {
         container.cloud.allow(.max)
         #expect(await errno { _ = try await opening.value } == .ESTALE)
         #expect(try container.lookup("a") == nil)
-        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.cloud.interests == 0 && container.raw.openHandleCount == 0)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     /// The downloaded part would have to be downloaded again.
@@ -156,7 +156,7 @@ private struct NoSurroundings: Surroundings {
         container.cloud.allow(.max)
         try await waiting.value
         #expect(await evict() == .EPERM)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func cancelledReadEnds() async throws {
@@ -180,11 +180,11 @@ private struct NoSurroundings: Surroundings {
         #expect(try await eventually { container.cloud.waits > 0 })
         opening.cancel()
         #expect(await errno { _ = try await opening.value } == .EINTR)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         container.cloud.allow(.max)
         container.fs.release(try await container.open(row.ino))
         #expect(try container.index.row(ino: row.ino)?.contentState == .complete)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func truncatingAtOpenDownloadsNothing() async throws {
@@ -204,7 +204,7 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.set(row.ino, AttributeChanges(size: 0)).size == 0)
         #expect(container.cloud.begins == 0)
         #expect(try container.index.row(ino: row.ino)?.isWriting == false)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func truncatingToSomeLengthNeedsTheContent() async throws {
@@ -264,7 +264,7 @@ private struct NoSurroundings: Surroundings {
         let row = try container.cloud.add("a", text)
         let handle = try await opened(container, row.ino) {
             // By then the former waits for the inode have ended.
-            #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.fs.completions.isAwaited(row.ino) })
+            #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.raw.completions.isAwaited(row.ino) })
             container.cloud.ignoresEnds(false)
             try container.cloud.change(row.key, .attributes) { row in
                 row.content = nil
@@ -397,8 +397,8 @@ private struct NoSurroundings: Surroundings {
         }
         // A handle without writes waits for nothing, and is no writer.
         let idle = try open()
-        #expect(container.fs.writtenInodes == [])
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.writtenInodes == [])
+        #expect(container.raw.violation(whileIdle: true) == nil)
         container.fs.release(idle)
         #expect(container.cloud.begins == 0)
         // A write waits for the content, and reports why it is not downloaded.
@@ -415,11 +415,11 @@ private struct NoSurroundings: Surroundings {
         #expect(await errno { try await write() } == .ENETUNREACH)
         container.cloud.fail(nil)
         try await write()
-        #expect(container.fs.writtenInodes == [row.ino])
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.writtenInodes == [row.ino])
+        #expect(container.raw.violation(whileIdle: true) == nil)
         container.fs.release(handle)
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         // Cancelled before the content arrived.
         container.cloud.allow(0)
         let other = try container.cloud.add("b", text)
@@ -431,7 +431,7 @@ private struct NoSurroundings: Surroundings {
         #expect(await errno { try await waiter.value } == .EINTR)
         container.fs.release(opened.handle)
         #expect(try await eventually { container.cloud.interests == 0 })
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test(arguments: [
@@ -444,7 +444,7 @@ private struct NoSurroundings: Surroundings {
         container.cloud.fail(UbiquityError(code, "for a reason"))
         #expect(await errno { _ = try await container.open(row.ino) } == expected)
         #expect(await errno { _ = try await container.open(row.ino, .readWrite) } == expected)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
         container.cloud.fail(nil)
         #expect(try await container.content(of: row.ino).utf8.count == 5000)
     }
@@ -459,7 +459,7 @@ private struct NoSurroundings: Surroundings {
         try container.unlink("a")
         #expect(await opening.value == .ESTALE)
         #expect(container.cloud.interests == 0)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func metadataNeverDownloads() async throws {
@@ -509,10 +509,10 @@ private struct NoSurroundings: Surroundings {
     @Test func openItemIsReportedAsOpen() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
-        #expect(try !container.fs.isOpen(row.key))
+        #expect(try !container.raw.isOpen(row.key))
         let handle = try await container.open(row.ino)
-        #expect(try container.fs.isOpen(row.key))
+        #expect(try container.raw.isOpen(row.key))
         container.fs.release(handle)
-        #expect(try !container.fs.isOpen(row.key))
+        #expect(try !container.raw.isOpen(row.key))
     }
 }

@@ -29,7 +29,7 @@ struct PreparedContentsTests {
         for number in 0..<10 {
             let created = try container.fs.create(
                 parent: 1, name: Array("p\(number)".utf8), mode: 0o644, flags: [.readWrite, .create],
-                caller: container.caller)
+                caller: container.caller).immediate
             try passthrough.open(created.opened).write(Array("content \(number)".utf8), at: 0)
             container.fs.release(created.opened.handle)
         }
@@ -48,11 +48,11 @@ struct PreparedContentsTests {
         let passthrough = FakePassthrough()
         let container = try TestContainer(passthrough: passthrough, preparation: .inline)
         let made = try makeUntilPrepared(container)
-        #expect(passthrough.count > container.fs.idle.count)
-        container.fs.endPreparation()
+        #expect(passthrough.count > container.raw.idle.count)
+        container.raw.endPreparation()
         try container.contents.removeRetired {}
         #expect(try container.contents.all().count == made)
-        #expect(passthrough.count == container.fs.idle.count)
+        #expect(passthrough.count == container.raw.idle.count)
         for number in 0..<5 { try container.create("after\(number)") }
         #expect(try container.contents.all().count == made + 5, "none are made any more")
     }
@@ -73,7 +73,7 @@ struct PreparedContentsTests {
         }
         #expect(contents.count == 600 && Set(contents).count == 600 && !contents.contains(nil))
         #expect(try container.index.contradictions(isAlone: true) == [])
-        container.fs.endPreparation()
+        container.raw.endPreparation()
     }
 
     /// A write clears the file's privileges, which the kernel would not do here.
@@ -83,7 +83,7 @@ struct PreparedContentsTests {
         _ = try makeUntilPrepared(container)
         let before = passthrough.count
         let created = try container.fs.create(
-            parent: 1, name: Array("tool".utf8), mode: 0o4755, flags: [.readWrite, .create], caller: container.caller)
+            parent: 1, name: Array("tool".utf8), mode: 0o4755, flags: [.readWrite, .create], caller: container.caller).immediate
         #expect(created.opened.backing == nil)
         #expect(passthrough.count == before - 1)
         container.fs.release(created.opened.handle)

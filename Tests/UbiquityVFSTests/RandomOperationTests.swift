@@ -80,7 +80,7 @@ import UbiquityVFS
             } else {
                 let made = try container.fs.create(
                     parent: parent, name: Array(name.utf8), mode: 0o644, flags: [.writeOnly, .create, .truncate],
-                    caller: container.caller)
+                    caller: container.caller).immediate
                 try container.write(text, to: made.opened.handle)
                 container.fs.release(made.opened.handle)
                 container.fs.forget(made.attributes.ino, 1)
@@ -104,7 +104,7 @@ import UbiquityVFS
         }
 
         func removeDirectory(_ path: String, _ folder: String, _ name: String) {
-            let failure = errno { try container.fs.removeDirectory(parent: ino(folder), name: Array(name.utf8)) }
+            let failure = errno { try container.fs.removeDirectory(parent: ino(folder), name: Array(name.utf8)).immediate }
             let may = model.folders.contains(path + "/") && model.isEmpty(path + "/")
             #expect((failure == nil) == may)
             if may { model.folders.remove(path + "/") }
@@ -162,8 +162,8 @@ import UbiquityVFS
             for (path, text) in model.files {
                 #expect(try await container.content(of: ino(path)) == text, "of \(path)")
             }
-            #expect(container.fs.violation(whileIdle: true) == nil)
-            #expect(container.fs.openHandleCount == 0)
+            #expect(container.raw.violation(whileIdle: true) == nil)
+            #expect(container.raw.openHandleCount == 0)
             // No backing file without an item, and none missing.
             try container.contents.removeRetired {}
             #expect(try container.contents.all().sorted() == container.index.read { try $0.contentsInUse() }.ids)

@@ -90,7 +90,7 @@ import UbiquityVFS
         let mark = Lock<UInt64?>(nil)
         DispatchQueue.global().async {
             isAsked.wait()
-            mark.withLock { $0 = container.fs.replayMark }
+            mark.withLock { $0 = container.raw.replayMark }
             isAnswered.signal()
             isOver.signal()
         }
@@ -272,7 +272,7 @@ import UbiquityVFS
         _ = try container.lookup("d")
         let row = try container.cloud.add("f", [1], in: folder.key)
         container.fs.finishReplayIfAny()
-        _ = try container.fs.lookup(parent: folder.ino, name: name("f"))
+        _ = try container.fs.lookup(parent: folder.ino, name: name("f")).immediate
         let e = try ItemName("e")
         try container.cloud.change(folder.key, .moved) { $0.entry?.name = e }
         try container.cloud.remove(row.key)
@@ -338,7 +338,7 @@ import UbiquityVFS
         try container.fs.replayRename(parent: wings.ino, name: call.place.name, newParent: 1, newName: name("a"))
         container.fs.finishReplay(true)
         #expect(try container.lookup("a")?.ino == now.ino)
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     /// No item can have the name of the folder for replacements.
@@ -353,7 +353,7 @@ import UbiquityVFS
         #expect(call.kind == .replace && (try? ItemName(call.place.folder)) == nil)
         #expect(try container.fs.replayLookup(parent: 1, name: call.place.folder)?.ino == call.place.inode)
         #expect(try container.fs.replayLookup(parent: 1, name: name(".ubiquity-arriving"))?.ino == other.ino)
-        #expect(throws: (any Error).self) { try container.fs.lookup(parent: 1, name: call.place.folder) }
+        #expect(throws: (any Error).self) { try container.fs.lookup(parent: 1, name: call.place.folder).immediate }
         container.fs.finishReplay(false)
     }
 
@@ -380,7 +380,7 @@ import UbiquityVFS
     }
 }
 
-extension ContainerFileSystem {
+extension ClaimedFileSystem {
     /// Executes nothing, as if the call had failed.
     fileprivate func finishReplayIfAny() {
         if nextReplay() != nil { finishReplay(false) }

@@ -14,7 +14,9 @@ final class TestContainer: Sendable {
     let cloud: FakeCloud
     let control = FakeControl()
     let kernel = KernelNews()
-    let fs: ContainerFileSystem
+    let raw: ContainerFileSystem
+    /// The file system as programs see it.
+    let fs: ClaimedFileSystem
     let caller = Caller(uid: 1000, gid: 1000, pid: 0)
     static let root: UInt64 = 1
 
@@ -29,7 +31,7 @@ final class TestContainer: Sendable {
         contents = try ContentStore(stateFolder: folder)
         cloud = FakeCloud(index: index, contents: contents)
         guard let container = ContainerID("test") else { throw UbiquityError(.invalid, "no container id") }
-        fs = try ContainerFileSystem(
+        raw = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
@@ -37,6 +39,7 @@ final class TestContainer: Sendable {
                 backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent,
                 filesWithTwoDescriptors: filesWithTwoDescriptors, showsConflicts: showsConflicts),
             owner: (1000, 1000))
+        fs = ClaimedFileSystem(raw)
     }
 
     deinit {
@@ -49,7 +52,7 @@ final class TestContainer: Sendable {
     @discardableResult
     func create(_ name: String, in parent: UInt64 = root, _ text: String = "") throws -> UInt64 {
         let made = try fs.create(
-            parent: parent, name: Array(name.utf8), mode: 0o644, flags: [.readWrite, .create], caller: caller)
+            parent: parent, name: Array(name.utf8), mode: 0o644, flags: [.readWrite, .create], caller: caller).immediate
         if !text.isEmpty { try write(text, to: made.opened.handle) }
         fs.release(made.opened.handle)
         return made.attributes.ino
@@ -63,11 +66,11 @@ final class TestContainer: Sendable {
 
     @discardableResult
     func makeDirectory(_ name: String, in parent: UInt64 = root) throws -> UInt64 {
-        try fs.makeDirectory(parent: parent, name: Array(name.utf8), mode: 0o755, caller: caller).ino
+        try fs.makeDirectory(parent: parent, name: Array(name.utf8), mode: 0o755, caller: caller).immediate.ino
     }
 
     func lookup(_ name: String, in parent: UInt64 = root) throws -> NodeAttributes? {
-        try fs.lookup(parent: parent, name: Array(name.utf8))
+        try fs.lookup(parent: parent, name: Array(name.utf8)).immediate
     }
 
     func open(_ ino: UInt64, _ flags: OpenFlags = []) async throws -> UInt64 {
@@ -90,11 +93,21 @@ final class TestContainer: Sendable {
         flags: UInt32 = 0
     ) throws {
         try fs.rename(
-            parent: parent, name: Array(name.utf8), newParent: newParent, newName: Array(newName.utf8), flags: flags)
+            parent: parent, name: Array(name.utf8), newParent: newParent, newName: Array(newName.utf8), flags: flags).immediate
     }
 
     func unlink(_ name: String, in parent: UInt64 = root) throws {
-        try fs.unlink(parent: parent, name: Array(name.utf8))
+        try fs.unlink(parent: parent, name: Array(name.utf8)).immediate
+    }
+
+    /// Removes a name, or decides about a version.
+    func remove(_ name: String, in parent: UInt64, directory: Bool) async throws {
+        let name = Array(name.utf8)
+        if directory {
+            try await fs.removeDirectory(parent: parent, name: name, caller: caller).value
+        } else {
+            try await fs.unlink(parent: parent, name: name, caller: caller).value
+        }
     }
 
     func set(_ ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil) async throws -> NodeAttributes {
@@ -112,6 +125,16 @@ final class TestContainer: Sendable {
 
     func status(_ ino: UInt64, _ name: String) throws -> String {
         String(decoding: try fs.xattr(of: ino, name: Array("user.ubiquity.\(name)".utf8)), as: UTF8.self)
+    }
+}
+
+extension Answer {
+    /// The value of an operation that need not wait.
+    var immediate: Value {
+        get throws {
+            guard case .now(let value) = self else { throw Errno.EAGAIN }
+            return value
+        }
     }
 }
 

@@ -22,7 +22,7 @@ import UbiquityVFS
     private func find(_ path: String...) async throws -> NodeAttributes? {
         var found = try container.fs.attributes(of: 1)
         for name in path {
-            guard let next = try await container.fs.find(parent: found.ino, name: Array(name.utf8)).value else { return nil }
+            guard let next = try await container.fs.lookup(parent: found.ino, name: Array(name.utf8)).value else { return nil }
             found = next
         }
         return found
@@ -30,7 +30,7 @@ import UbiquityVFS
 
     private func names(_ path: String...) async throws -> [String] {
         var ino: UInt64 = 1
-        for name in path { ino = try #require(try await container.fs.find(parent: ino, name: Array(name.utf8)).value).ino }
+        for name in path { ino = try #require(try await container.fs.lookup(parent: ino, name: Array(name.utf8)).value).ino }
         let listing = try await container.fs.versionsListing(ino, offset: 0).value
         var names = [String]()
         container.fs.read(listing, offset: 0) {
@@ -46,7 +46,7 @@ import UbiquityVFS
 
     private func rename(_ name: String, to target: String, flags: UInt32 = 0) async throws {
         let folder = try #require(try await find(".versions", "report.txt"))
-        try await container.fs.renameAny(
+        try await container.fs.rename(
             parent: folder.ino, name: Array(name.utf8), newParent: 1, newName: Array(target.utf8), flags: flags
         ).value
     }
@@ -91,14 +91,14 @@ import UbiquityVFS
         #expect(try await names(".versions") == [])
         try container.rename("renamed", in: folder, to: "back")
         #expect(try container.status(folder, "conflict-count") == "0")
-        try container.fs.unlink(parent: 1, name: Array("back".utf8))
+        try container.fs.unlink(parent: 1, name: Array("back".utf8)).immediate
         #expect(try container.status(1, "conflict-count") == "0")
     }
 
     @Test func hardLinkHasTheSameVersions() async throws {
         let folder = try container.makeDirectory("folder")
-        let file = try #require(try container.fs.lookup(parent: 1, name: Array("report.txt".utf8)))
-        _ = try container.fs.link(file.ino, newParent: folder, newName: Array("other".utf8))
+        let file = try #require(try container.fs.lookup(parent: 1, name: Array("report.txt".utf8)).immediate)
+        _ = try container.fs.link(file.ino, newParent: folder, newName: Array("other".utf8)).immediate
         #expect(try await names("folder", ".versions") == ["other"])
         #expect(try await names("folder", ".versions", "other") == names(".versions", "report.txt"))
     }
@@ -107,11 +107,11 @@ import UbiquityVFS
 
     @Test func removingResolves() async throws {
         let folder = try #require(try await find(".versions", "report.txt"))
-        try await container.fs.removeAny(parent: folder.ino, name: Array(conflict.utf8), directory: false).value
+        try await container.fs.unlink(parent: folder.ino, name: Array(conflict.utf8)).value
         #expect(try await names(".versions", "report.txt") == [history])
         #expect(try decided() == [VersionID(high: 7, low: 1): .resolve])
         #expect(try container.status(1, "conflict-count") == "0")
-        #expect(await errno { try await container.fs.removeAny(parent: folder.ino, name: [65], directory: false).value } == .ENOENT)
+        #expect(await errno { try await container.fs.unlink(parent: folder.ino, name: [65]).value } == .ENOENT)
     }
 
     /// Otherwise `rm -r .versions` would erase the history on every device, without the trash.
@@ -119,9 +119,7 @@ import UbiquityVFS
         let folder = try #require(try await find(".versions", "report.txt"))
         func remove(_ name: String, directory: Bool = false) async -> Errno? {
             await errno {
-                try await container.fs.removeAny(
-                    parent: folder.ino, name: Array(name.utf8), directory: directory, caller: container.caller
-                ).value
+                try await container.remove(name, in: folder.ino, directory: directory)
             }
         }
         #expect(await remove(history) == .EPERM)
@@ -132,7 +130,7 @@ import UbiquityVFS
         #expect(try await names(".versions", "report.txt") == [history])
         let top = try #require(try await find(".versions")).ino
         let file = await errno {
-            try await container.fs.removeAny(parent: top, name: Array("report.txt".utf8), directory: true).value
+            try await container.fs.removeDirectory(parent: top, name: Array("report.txt".utf8)).value
         }
         #expect(file == .ENOTEMPTY)
         // A copy of the version keeps the version.
@@ -172,7 +170,7 @@ import UbiquityVFS
         try await rename(history, to: "report.txt")
         #expect(try await container.content(of: #require(try container.lookup("report.txt")).ino) == "before")
         #expect(try await names(".versions", "report.txt") == [history], "history stays where it is")
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func movingElsewhereKeepsBoth() async throws {
@@ -199,10 +197,10 @@ import UbiquityVFS
         for parent in [top, folder] {
             #expect(errno { try container.create("x", in: parent) } == .EPERM)
             #expect(errno { try container.makeDirectory("x", in: parent) } == .EPERM)
-            #expect(errno { _ = try fs.makeNode(parent: parent, name: [120], mode: 0o100644, caller: caller) } == .EPERM)
-            #expect(errno { _ = try fs.makeSymlink(parent: parent, name: [120], target: [65], caller: caller) } == .EPERM)
+            #expect(errno { _ = try fs.makeNode(parent: parent, name: [120], mode: 0o100644, caller: caller).immediate } == .EPERM)
+            #expect(errno { _ = try fs.makeSymlink(parent: parent, name: [120], target: [65], caller: caller).immediate } == .EPERM)
             let renamed = errno {
-                _ = try fs.renameAny(
+                _ = try fs.rename(
                     parent: 1, name: Array("report.txt".utf8), newParent: parent, newName: [120], flags: 0)
             }
             #expect(renamed == .EPERM)
@@ -210,10 +208,10 @@ import UbiquityVFS
         #expect(errno { _ = try fs.open(version, flags: .readWrite, caller: caller) } == .EPERM)
         #expect(errno { _ = try fs.setAttributes(of: version, AttributeChanges(mode: 0o600), caller: caller) } == .EPERM)
         #expect(errno { _ = try fs.setAttributes(of: version, AttributeChanges(size: 0), caller: caller) } == .EPERM)
-        #expect(errno { _ = try fs.removeAny(parent: 1, name: Array(".versions".utf8), directory: true) } == .EPERM)
-        #expect(errno { _ = try fs.removeAny(parent: top, name: Array("report.txt".utf8), directory: false) } == .EPERM)
+        #expect(errno { _ = try fs.removeDirectory(parent: 1, name: Array(".versions".utf8)) } == .EPERM)
+        #expect(errno { _ = try fs.unlink(parent: top, name: Array("report.txt".utf8)) } == .EPERM)
         let notEmpty = await errno {
-            try await fs.removeAny(parent: top, name: Array("report.txt".utf8), directory: true).value
+            try await fs.removeDirectory(parent: top, name: Array("report.txt".utf8)).value
         }
         #expect(notEmpty == .ENOTEMPTY)
         #expect(try decided().isEmpty)
@@ -224,7 +222,7 @@ import UbiquityVFS
         try container.rename("report.txt", to: "in", inFolder: folder)
         _ = try await find("folder", ".versions", "in", conflict)
         try container.unlink("in", in: folder)
-        try container.fs.removeDirectory(parent: 1, name: Array("folder".utf8))
+        try container.fs.removeDirectory(parent: 1, name: Array("folder".utf8)).immediate
         #expect(try container.names() == [])
     }
 
@@ -233,7 +231,7 @@ import UbiquityVFS
         #expect(container.fs.isInVersions(found.ino))
         container.fs.forget(found.ino, 1)
         #expect(!container.fs.isInVersions(found.ino))
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 }
 

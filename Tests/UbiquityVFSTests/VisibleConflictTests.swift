@@ -24,17 +24,15 @@ import UbiquitySystem
     }
 
     private func find(_ name: String, in parent: UInt64 = 1) async throws -> NodeAttributes? {
-        try await container.fs.find(parent: parent, name: Array(name.utf8), caller: container.caller).value
+        try await container.fs.lookup(parent: parent, name: Array(name.utf8), caller: container.caller).value
     }
 
     private func remove(_ name: String, in parent: UInt64 = 1, directory: Bool = false) async throws {
-        try await container.fs.removeAny(
-            parent: parent, name: Array(name.utf8), directory: directory, caller: container.caller
-        ).value
+        try await container.remove(name, in: parent, directory: directory)
     }
 
     private func rename(_ name: String, to target: String, flags: UInt32 = 0) async throws {
-        try await container.fs.renameAny(
+        try await container.fs.rename(
             parent: 1, name: Array(name.utf8), newParent: 1, newName: Array(target.utf8), flags: flags
         ).value
     }
@@ -65,7 +63,7 @@ import UbiquitySystem
         let row = try #require(try plain.index.child(of: .root, named: ItemName("report.txt")))
         try plain.cloud.addVersion(of: row.key, 1, .conflict, at: 1, device: "laptop", "lost")
         #expect(try plain.names() == ["report.txt"])
-        #expect(try await plain.fs.find(parent: 1, name: Array(entry.utf8)).value == nil)
+        #expect(try await plain.fs.lookup(parent: 1, name: Array(entry.utf8)).value == nil)
         try plain.create(entry)
     }
 
@@ -87,7 +85,7 @@ import UbiquitySystem
         // A new conflict begins with the first name.
         try addConflict(3, "third")
         #expect(try container.names() == [entry, "report.txt"])
-        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(container.raw.violation(whileIdle: true) == nil)
     }
 
     @Test func everyChangeOfAnEntryIsRefused() async throws {
@@ -96,12 +94,12 @@ import UbiquitySystem
         let ino = try #require(try await find(entry)).ino
         #expect(errno { _ = try fs.open(ino, flags: .readWrite, caller: caller) } == .EPERM)
         #expect(errno { _ = try fs.setAttributes(of: ino, AttributeChanges(size: 0), caller: caller) } == .EPERM)
-        #expect(errno { _ = try fs.link(ino, newParent: 1, newName: [65]) } == .EPERM)
+        #expect(errno { _ = try fs.link(ino, newParent: 1, newName: [65]).immediate } == .EPERM)
         #expect(errno { try container.create(entry) } == .EEXIST)
         #expect(errno { try container.makeDirectory(entry) } == .EEXIST)
-        #expect(errno { _ = try fs.makeSymlink(parent: 1, name: bytes, target: [65], caller: caller) } == .EEXIST)
-        #expect(errno { _ = try fs.makeNode(parent: 1, name: bytes, mode: 0o100644, caller: caller) } == .EEXIST)
-        #expect(errno { _ = try fs.link(file.ino, newParent: 1, newName: bytes) } == .EEXIST)
+        #expect(errno { _ = try fs.makeSymlink(parent: 1, name: bytes, target: [65], caller: caller).immediate } == .EEXIST)
+        #expect(errno { _ = try fs.makeNode(parent: 1, name: bytes, mode: 0o100644, caller: caller).immediate } == .EEXIST)
+        #expect(errno { _ = try fs.link(file.ino, newParent: 1, newName: bytes).immediate } == .EEXIST)
         #expect(await errno { try await rename("report.txt", to: entry) } == .EPERM)
         #expect(await errno { try await rename("report.txt", to: entry, flags: 1) } == .EEXIST)
         #expect(await errno { try await rename(entry, to: "mine.txt") } == .EPERM)
@@ -141,7 +139,7 @@ import UbiquitySystem
         #expect(try container.names(in: folder) == ["other (conflict of laptop).md", "other.md"])
         try container.unlink("other.md", in: folder)
         #expect(try container.names(in: folder) == [])
-        try container.fs.removeDirectory(parent: 1, name: Array("folder".utf8))
+        try container.fs.removeDirectory(parent: 1, name: Array("folder".utf8)).immediate
     }
 
     /// One entry per call, and a document that is removed meanwhile: nothing is listed twice or omitted.
@@ -230,7 +228,7 @@ import UbiquitySystem
             name = $0.name
             return true
         }
-        let inFolder = try #require(try await container.fs.find(parent: folder, name: name).value)
+        let inFolder = try #require(try await container.fs.lookup(parent: folder, name: name).value)
         #expect(inFolder.ino != beside.ino && inFolder.permissions == 0o644)
         container.fs.forget(inFolder.ino, 1)
         #expect(try await container.content(of: beside.ino) == "lost")

@@ -22,7 +22,7 @@ import UbiquityVFS
     @Test func specialFileListsNoAttributes() throws {
         let container = try TestContainer()
         let pipe = try container.fs.makeNode(
-            parent: TestContainer.root, name: Array("p".utf8), mode: 0o010_644, caller: container.caller)
+            parent: TestContainer.root, name: Array("p".utf8), mode: 0o010_644, caller: container.caller).immediate
         #expect(try names(container, pipe.ino) == [])
         #expect(try !names(container, container.makeDirectory("d")).isEmpty)
     }
@@ -41,7 +41,7 @@ import UbiquityVFS
         let tooMuch = String(repeating: "x", count: 65_530)
         #expect(await errno { try await set(container, ino, "user.big", tooMuch) } == .ENOSPC)
         #expect(await errno { try await set(container, ino, "user.big", tooMuch + tooMuch) } == .E2BIG)
-        try container.fs.removeXattr(of: ino, name: Array("user.note".utf8), caller: container.caller)
+        try container.fs.removeXattr(of: ino, name: Array("user.note".utf8), caller: container.caller).immediate
         #expect(errno { _ = try container.fs.xattr(of: ino, name: Array("user.note".utf8)) } == .ENODATA)
         // `ls -l` requests this of every file, until it learns that this file system has none.
         let label = Array("security.selinux".utf8)
@@ -106,7 +106,7 @@ import UbiquityVFS
         #expect(
             errno {
                 try container.fs.removeXattr(
-                    of: ino, name: Array("user.ubiquity.is-pinned".utf8), caller: container.caller)
+                    of: ino, name: Array("user.ubiquity.is-pinned".utf8), caller: container.caller).immediate
             } == .EPERM)
     }
 
@@ -150,7 +150,7 @@ import UbiquityVFS
         #expect(errno { try set(plain, "x") } == .EINVAL)
         #expect(errno { try set(file, "1") } == .ENOTDIR)
         #expect(errno { try set(TestContainer.root, "1") } == .EINVAL)
-        try container.fs.removeXattr(of: plain, name: mark, caller: container.caller)
+        try container.fs.removeXattr(of: plain, name: mark, caller: container.caller).immediate
         #expect(try container.status(plain, "is-package") == "0")
         #expect(errno { _ = try container.status(plain, "package") } == .ENODATA)
     }

@@ -6,7 +6,7 @@ internal import UbiquityVFS
 
 // Answers to the process that replays remote changes.
 extension Reply {
-    consuming func replayLookup(_ parent: UInt64, _ name: [UInt8], _ fileSystem: ContainerFileSystem) {
+    consuming func replayLookup(_ parent: UInt64, _ name: [UInt8], _ fileSystem: ClaimedFileSystem) {
         answer(with: { try fileSystem.replayLookup(parent: parent, name: name) }) { reply, found in
             guard let found else {
                 // Not cached: for every other process the name exists.
@@ -18,7 +18,7 @@ extension Reply {
     }
 
     consuming func replayMaking(
-        _ parent: UInt64, _ name: [UInt8], _ type: UInt32, _ fileSystem: ContainerFileSystem
+        _ parent: UInt64, _ name: [UInt8], _ type: UInt32, _ fileSystem: ClaimedFileSystem
     ) {
         answer(with: { try fileSystem.replayMaking(parent: parent, name: name, type: type) }) { reply, made in
             reply.entry(made, fileSystem)
@@ -30,7 +30,7 @@ extension Reply {
     /// the kernel from serving others directly.
     consuming func replayCreation(
         _ parent: UInt64, _ name: [UInt8], _ info: fuse_file_info,
-        _ fileSystem: ContainerFileSystem
+        _ fileSystem: ClaimedFileSystem
     ) {
         let body = { try fileSystem.replayMaking(parent: parent, name: name, type: FileMode.file) }
         answer(with: body) { reply, made in
@@ -44,14 +44,14 @@ extension Reply {
     }
 
     consuming func replayRemoval(
-        _ parent: UInt64, _ name: [UInt8], _ isDirectory: Bool, _ fileSystem: ContainerFileSystem
+        _ parent: UInt64, _ name: [UInt8], _ isDirectory: Bool, _ fileSystem: ClaimedFileSystem
     ) {
         let body = { try fileSystem.replayRemoval(parent: parent, name: name, directory: isDirectory) }
         answer(with: body) { reply, _ in reply.done() }
     }
 
     consuming func replayRename(
-        _ parent: UInt64, _ name: [UInt8], _ newParent: UInt64, _ newName: [UInt8], _ fileSystem: ContainerFileSystem
+        _ parent: UInt64, _ name: [UInt8], _ newParent: UInt64, _ newName: [UInt8], _ fileSystem: ClaimedFileSystem
     ) {
         let body = {
             try fileSystem.replayRename(parent: parent, name: name, newParent: newParent, newName: newName)

@@ -16,12 +16,12 @@ final class Replayer: Sendable {
     /// Pause between two attempts to start the process.
     private static let pause: Duration = .seconds(10)
 
-    private let fileSystem: ContainerFileSystem
+    private let fileSystem: ClaimedFileSystem
     private let mount: ReplayProcess.Mount
     private let logger: Logger
 
     /// Nil if the mount cannot be distinguished from others.
-    init?(fileSystem: ContainerFileSystem, mountPoint: String, device: UInt32?, logger: Logger) {
+    init?(fileSystem: ClaimedFileSystem, mountPoint: String, device: UInt32?, logger: Logger) {
         var found = CUbiquity_Identity()
         guard let device, let folder = try? FileDescriptor.open(mountPoint, [.pathOnly, .directory, .noFollow]),
             CUbiquity_identity(folder.rawValue, &found) == 0, found.deviceMajor == 0, found.deviceMinor == device

@@ -25,7 +25,7 @@ extension ContainerFileSystem {
             // On the way to an item of a folder that has moved on. Another item may have its name by now.
             let asked = Replays.Name(parent: parent, name: name)
             if let leaving = replays.departing(at: asked) { return try departed(leaving) }
-            return try lookup(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
+            return try lookupInTree(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
         }
         switch shown {
         case .nothing: return nil
