@@ -75,7 +75,7 @@ final class Mount: Sendable {
         let eviction = AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
         let options = try UserConfiguration.load()
         let fileSystem = try ContainerFileSystem(
-            ContainerFileSystem.Parts(
+            FileSystemParts(
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(
                     engine: engine, index: index,

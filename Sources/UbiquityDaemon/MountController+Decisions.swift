@@ -18,7 +18,7 @@ extension MountController {
     ) async throws -> VersionID? {
         guard !actions.isEmpty else { return nil }
         return try await pool.run { [parts] in
-            if let row = try parts.index.row(key: key) { try parts.fileSystem.noteWrites(to: row.ino) }
+            if let row = try parts.index.row(key: key) { try parts.fileSystem.recordWrites(to: row.ino) }
             return try parts.index.decide(actions, of: key)
         }
     }

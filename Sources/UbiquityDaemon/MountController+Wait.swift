@@ -70,8 +70,8 @@ extension MountController {
     private func settle() async throws { try await pool.run { [parts] in parts.fileSystem.settle() } }
 
     private func waitForKernel() async throws {
-        let mark = try await pool.run { [parts] in parts.fileSystem.replayMark }
-        try await wait(atMost: Self.replayGrace) { $0.hasReplayed(mark) }
+        let mark = try await pool.run { [parts] in parts.fileSystem.replays.mark }
+        try await wait(atMost: Self.replayGrace) { $0.replays.isOver(mark) }
         try await wait(atMost: Self.newsGrace) { !$0.hasNewsForKernel }
     }
 

@@ -124,7 +124,7 @@ final class MountController: Sendable {
     /// - Returns: the visible users of the mount; nil if it is unmounted.
     private func unmountOnce(_ mountPoint: String, lazy: Bool) throws -> [MountUsers.User]? {
         do throws(Errno) {
-            try parts.fileSystem.withoutReplays { () throws(Errno) in
+            try parts.fileSystem.replays.paused { () throws(Errno) in
                 try Unmounting.unmount(Array(mountPoint.utf8), lazy: lazy)
             }
             FaultPoints.reach("mount.unmounted")

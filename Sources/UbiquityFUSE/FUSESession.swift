@@ -78,7 +78,8 @@ package final class FUSESession: Sendable {
         connection = (try? MountedFileSystem.at(configuration.mountPoint)).flatMap { $0 }
             .map { FUSEConnection(number: $0.deviceMinor) }
         replayer = Replayer(
-            fileSystem: fileSystem, mountPoint: configuration.mountPoint, device: connection?.number, logger: logger)
+            replays: fileSystem.replays, mountPoint: configuration.mountPoint, device: connection?.number,
+            logger: logger)
         rings.attach(session, context) { [weak self] error in
             guard let session = self else { return }
             // On a thread of its own: ending the connection requires the failed thread to end.
@@ -139,7 +140,7 @@ package final class FUSESession: Sendable {
     private func unmount() {
         let mountPoint = Array(configuration.mountPoint.utf8)
         do throws(Errno) {
-            try fileSystem.withoutReplays { () throws(Errno) in try Unmounting.unmount(mountPoint, lazy: false) }
+            try fileSystem.replays.paused { () throws(Errno) in try Unmounting.unmount(mountPoint, lazy: false) }
         } catch {
             guard error == .EBUSY else { return unmountFailed(error) }
             logger.info("the mount is in use; its users have a moment to close their files")

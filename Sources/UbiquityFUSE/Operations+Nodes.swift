@@ -8,7 +8,7 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.getattr = { request, ino, info in
         serve(request) { fileSystem, reply in
             if fileSystem.isReplay(reply.caller) {
-                return reply.answer(with: { try fileSystem.replayAttributes(of: ino) }) { $0.attributes($1) }
+                return reply.answer(with: { try fileSystem.replayAnswers.attributes(of: ino) }) { $0.attributes($1) }
             }
             let handle = info?.pointee.fh
             reply.answer(with: { try fileSystem.attributes(of: ino, handle: handle) }) { reply, found in
@@ -20,7 +20,7 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             guard let status = status?.pointee else { return reply.error(.EINVAL) }
             if fileSystem.isReplay(reply.caller) {
-                return reply.answer(with: { try fileSystem.replayChange(of: ino) }) { $0.attributes($1) }
+                return reply.answer(with: { try fileSystem.replayAnswers.change(of: ino) }) { $0.attributes($1) }
             }
             let handle = info?.pointee.fh
             let caller = reply.caller

@@ -4,38 +4,32 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 
 /// Downloads the contents that opens wait for. Meanwhile items may get other contents or be deleted.
-struct ArrivingContents: Sendable {
+struct ArrivingContents: Room {
     /// Attempts of a wait when the content is exchanged meanwhile.
     private static let attempts = 16
 
-    let index: ItemIndex
+    let context: FileSystemContext
     let materializer: any Materializer
     let completions: CompletionWaiters
-    let openNodes: OpenNodeTable
     /// Contents up to this size, in bytes, are downloaded completely before they are read.
     let smallContent: Int64
-
-    private func liveRow(_ ino: UInt64) throws -> ItemRow {
-        guard let row = try index.row(ino: ino), !row.isDeleted else { throw Errno.ESTALE }
-        return row
-    }
 
     /// Waits until the complete content is on this device. Throws `ESTALE` if it is exchanged again and again
     /// meanwhile.
     func materialize(_ ino: UInt64) async throws {
         for _ in 0..<Self.attempts {
-            let row = try liveRow(ino)
+            let row = try context.liveRow(ino)
             guard row.contentState != .complete else { return }
             let content: PartialContent
             do { content = try await bring(row) } catch {
                 // The content may have arrived between the lookup and the start of the download.
-                guard try liveRow(ino).contentState == .complete else { throw error }
+                guard try context.liveRow(ino).contentState == .complete else { throw error }
                 return
             }
             // The bytes are on disk; the index records that a moment later, unless the item has another version by
             // then.
             await completions.wait(for: ino) { [self] in
-                guard let row = try? liveRow(ino) else { return true }
+                guard let row = try? context.liveRow(ino) else { return true }
                 return row.contentState == .complete || row.content != content.id
             }
             try Task.checkCancellation()
@@ -79,7 +73,7 @@ struct ArrivingContents: Sendable {
     /// Whether the item is deleted. A failed lookup does not count: the item may exist.
     private func isGone(_ ino: UInt64) -> Bool {
         do {
-            _ = try liveRow(ino)
+            _ = try context.liveRow(ino)
             return false
         } catch {
             return error as? Errno == .ESTALE

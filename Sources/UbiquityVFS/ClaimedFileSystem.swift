@@ -5,8 +5,8 @@ package import UbiquitySystem
 /// name's while it changes.
 ///
 /// It holds the claims of open files (`ProgramClaims`) and the callers that wait. `UbiquityFUSE` and the tests of POSIX
-/// behaviour call it. It calls the raw `ContainerFileSystem`, whose methods have the same names. Other modules cannot
-/// reach the raw file system through it.
+/// behaviour call it. It calls the raw `ContainerFileSystem`, whose methods have the same names. Reads and writes of an
+/// open file, and listings, go straight to their rooms. Other modules cannot reach the raw file system through it.
 ///
 /// An operation that must wait for a client is answered later; no thread that serves the kernel waits.
 package final class ClaimedFileSystem: Sendable {
@@ -18,7 +18,7 @@ package final class ClaimedFileSystem: Sendable {
 
     package init(_ raw: ContainerFileSystem) {
         self.raw = raw
-        claims = ProgramClaims(raw)
+        claims = ProgramClaims(raw.rooms)
     }
 
     // MARK: Files
@@ -31,12 +31,12 @@ package final class ClaimedFileSystem: Sendable {
         }
         guard let coordination = claims.coordination else { return try body() }
         // A refused open waits for no claim, and no client has to save for it.
-        if !coordination.isQuiet, try raw.refusesDownload(ino, flags, caller) { return try body() }
+        if !coordination.isQuiet, try raw.rooms.wholeFiles.refusesDownload(ino, flags, caller) { return try body() }
         guard let intent = try claims.intent(toOpen: ino, flags) else {
             // Excluded files are not claimed, but the author of writes to them is recorded.
             return try body().map { [raw] opened in
                 if flags.writes, coordination.hasPresenters {
-                    raw.setAuthor(coordination.doer(caller.pid), opened.handle)
+                    raw.rooms.openFiles.setAuthor(coordination.doer(caller.pid), opened.handle)
                 }
                 return opened
             }
@@ -185,18 +185,18 @@ package final class ClaimedFileSystem: Sendable {
     package func readDirectory(
         _ ino: UInt64, offset: Int64, withAttributes: Bool, room: Int, emit: (DirectoryItem) -> Bool
     ) throws {
-        try raw.readDirectory(ino, offset: offset, withAttributes: withAttributes, room: room, emit: emit)
+        try raw.rooms.directories.read(ino, offset: offset, withAttributes: withAttributes, room: room, emit: emit)
     }
 
     package func versionsListing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
-        try raw.versionsListing(ino, offset: offset)
+        try raw.rooms.versions.listing(ino, offset: offset)
     }
 
     package func read(_ listing: VersionsListing, offset: Int64, emit: (DirectoryItem) -> Bool) {
-        raw.read(listing, offset: offset, emit: emit)
+        raw.rooms.versions.read(listing, offset: offset, emit: emit)
     }
 
-    package func syncDirectory() throws { try raw.syncDirectory() }
+    package func syncDirectory() throws { try raw.rooms.contentSync.syncNames() }
 
     package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
         try raw.attributes(of: ino, handle: handle)
@@ -218,79 +218,52 @@ package final class ClaimedFileSystem: Sendable {
     }
 
     package func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {
-        try raw.read(handle, offset: offset, length: length)
+        try raw.rooms.io.read(handle, offset: offset, length: length)
     }
 
-    package func awaitWritable(_ handle: UInt64) throws -> Answer<Void> { try raw.awaitWritable(handle) }
+    package func awaitWritable(_ handle: UInt64) throws -> Answer<Void> { try raw.rooms.io.awaitWritable(handle) }
 
     package func write(
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool = false, caller: Caller
     ) throws -> Int {
-        try raw.write(handle, offset: offset, bytes, isSynced: isSynced, caller: caller)
+        try raw.rooms.io.write(handle, offset: offset, bytes, isSynced: isSynced, caller: caller)
     }
 
     package func writeWhenWritable(
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool, caller: Caller
     ) throws -> Answer<Int> {
-        try raw.writeWhenWritable(handle, offset: offset, bytes, isSynced: isSynced, caller: caller)
+        try raw.rooms.io.writeWhenWritable(handle, offset: offset, bytes, isSynced: isSynced, caller: caller)
     }
 
     package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64, caller: Caller) throws {
-        try raw.allocate(handle, mode: mode, offset: offset, length: length, caller: caller)
+        try raw.rooms.io.allocate(handle, mode: mode, offset: offset, length: length, caller: caller)
     }
 
     package func copyRange(
         from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64, caller: Caller
     ) throws -> Int64 {
-        try raw.copyRange(from: source, at: sourceOffset, to: target, at: offset, length: length, caller: caller)
+        try raw.rooms.io.copyRange(
+            from: source, at: sourceOffset, to: target, at: offset, length: length, caller: caller)
     }
 
     package func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
-        try raw.seek(handle, offset: offset, whence: whence)
+        try raw.rooms.io.seek(handle, offset: offset, whence: whence)
     }
 
-    package func flush(_ handle: UInt64) throws { try raw.flush(handle) }
+    /// Answers a kernel flush. Writes are never deferred to the close, so every write has already reported its errors.
+    package func flush(_ handle: UInt64) throws { _ = try raw.rooms.openFiles.object(handle) }
 
-    package func sync(_ handle: UInt64) throws { try raw.sync(handle) }
+    package func sync(_ handle: UInt64) throws { try raw.rooms.contentSync.sync(handle) }
 
     // MARK: Replays
 
+    /// Whether the request comes from the process that replays remote changes.
     @inline(__always)
-    package func isReplay(_ caller: Caller) -> Bool { raw.isReplay(caller) }
+    package func isReplay(_ caller: Caller) -> Bool { raw.rooms.replays.isReplay(caller) }
 
-    package func replayLookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
-        try raw.replayLookup(parent: parent, name: name)
-    }
+    /// The calls that the replay process makes.
+    package var replays: ReplayCalls { raw.rooms.replays }
 
-    package func replayAttributes(of ino: UInt64) throws -> NodeAttributes { try raw.replayAttributes(of: ino) }
-
-    package func replayMaking(parent: UInt64, name: [UInt8], type: UInt32) throws -> NodeAttributes {
-        try raw.replayMaking(parent: parent, name: name, type: type)
-    }
-
-    package func replayRemoval(parent: UInt64, name: [UInt8], directory: Bool) throws {
-        try raw.replayRemoval(parent: parent, name: name, directory: directory)
-    }
-
-    package func replayRename(parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8]) throws {
-        try raw.replayRename(parent: parent, name: name, newParent: newParent, newName: newName)
-    }
-
-    package func replayChange(of ino: UInt64) throws -> NodeAttributes { try raw.replayChange(of: ino) }
-
-    package func beginReplays() { raw.beginReplays() }
-
-    package func setReplayProcess(_ id: Int32) { raw.setReplayProcess(id) }
-
-    package func nextReplay() -> ReplayCall? { raw.nextReplay() }
-
-    package func finishReplay(_ isDone: Bool) { raw.finishReplay(isDone) }
-
-    package func dropReplays() { raw.dropReplays() }
-
-    package func endReplays() { raw.endReplays() }
-
-    package func withoutReplays<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
-        try raw.withoutReplays(body)
-    }
+    /// The answers to these calls.
+    package var replayAnswers: ReplayAnswers { raw.rooms.replayAnswers }
 }

@@ -1,9 +1,6 @@
-package import Logging
-internal import Synchronization
-package import UbiquityContent
-package import UbiquityCoordination
+internal import UbiquityContent
 package import UbiquityCore
-package import UbiquityIndex
+internal import UbiquityIndex
 package import UbiquitySystem
 
 /// A container as a POSIX file system, callable without a kernel. It takes no claims: programs reach it only through
@@ -13,219 +10,237 @@ package import UbiquitySystem
 /// operation that must wait returns `Answer.later`. Operations throw `Errno`, `UbiquityError` or `CancellationError`;
 /// `Errno(describing:)` maps them to the error the calling program gets.
 ///
+/// It holds no state but its rooms (`FileSystemRooms`), and passes each call to one of them. `ClaimedFileSystem` calls
+/// it for programs. `UbiquityDaemon` calls it for commands and for the engine; no other module sees its POSIX calls.
+///
 /// Inode numbers come from the index (top folder 1). A directory keeps the number of its key; a file gets another
 /// number when a remote update replaces it.
 ///
-/// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `Departures`, `VersionListings`, `VisibleConflicts`, `CompletionWaiters`, `UseLog`, `Replays`,
-/// `WaitingCalls`). No lock is held across a wait.
+/// Lock order: `OpenNode.state`, then the index's writer, then the leaves. No lock is held across a wait.
 package final class ContainerFileSystem: Sendable {
-    /// Its dependencies and settings.
-    package struct Parts: Sendable {
-        package var index: ItemIndex
-        package var contents: ContentStore
-        package var materializer: any Materializer
-        package var transfers: any TransferStatus
-        package var control: any ItemControl
-        package var versions: any VersionSource
-        package var kernel: any KernelCache
-        package var passthrough: any Passthrough
-        package var timekeeper: any Timekeeper
-        package var container: ContainerID
-        package var logger: Logger
-        /// Arbitrates between programs and clients; nil where there are no clients.
-        package var coordination: Coordination?
-        /// Recognizes programs whose reads download nothing.
-        package var backgroundReaders: BackgroundReaders
-        /// Programs that may download files they open with O_NOATIME.
-        package var noAccessTimeReaders: NoAccessTimeReaders
-        /// The pool that creates backing files in advance; nil to create none.
-        package var preparation: BlockingPool?
-        /// The pool that flushes the index while content is flushed; nil to flush one after the other.
-        package var syncing: BlockingPool?
-        /// Whether one flush may bring both index and content to disk, where their file system allows it.
-        package var sharesFlushes: Bool
-        /// Whether the record of a close may wait a little for another change (`ClosingFiles`).
-        package var delaysCloses: Bool
-        /// Largest content, in bytes, that an open waits for.
-        package var smallContent: Int64
-
-        /// Up to this number of handles, a file open for writing keeps a second, read-only descriptor. It saves an open
-        /// when the writer closes. Beyond this number it would halve the count of files that can be open.
-        package var filesWithTwoDescriptors: Int
-
-        /// Default of `smallContent`: about as much as a few requests to the cloud bring.
-        package static let smallContent: Int64 = 512 << 10
-
-        /// Whether directories show the losing versions of documents in conflict (`VisibleConflicts`).
-        package var showsConflicts: Bool
-
-        package init(
-            index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
-            control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
-            passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
-            logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-            noAccessTimeReaders: NoAccessTimeReaders = NoAccessTimeReaders(),
-            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
-            delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent,
-            filesWithTwoDescriptors: Int = ProcessHost.openFileLimit / 16, showsConflicts: Bool = false
-        ) {
-            self.index = index
-            self.contents = contents
-            self.materializer = materializer
-            self.transfers = transfers
-            self.control = control
-            self.versions = versions
-            self.kernel = kernel
-            self.passthrough = passthrough
-            self.timekeeper = timekeeper
-            self.container = container
-            self.logger = logger
-            self.coordination = coordination
-            self.backgroundReaders = backgroundReaders
-            self.noAccessTimeReaders = noAccessTimeReaders
-            self.preparation = preparation
-            self.syncing = syncing
-            self.sharesFlushes = sharesFlushes
-            self.delaysCloses = delaysCloses
-            self.smallContent = smallContent
-            self.filesWithTwoDescriptors = filesWithTwoDescriptors
-            self.showsConflicts = showsConflicts
-        }
-    }
-
-    let parts: Parts
-    let inodes = InodeTable()
-    /// Counts non-local commits. Their changes invalidate the kernel's cached inodes.
-    let foreignCommits = Atomic<UInt64>(0)
-    let versionNodes = VersionNodes()
-    package let versionNames = VersionNames()
-    let emptiedVersions = EmptiedVersions()
-    let visibleConflicts: VisibleConflicts
-    let openNodes = OpenNodeTable()
-    package let idle = IdleContents()
-    let files = HandleTable<OpenFile>()
-    let departures = Departures()
-    let versionListings = VersionListings()
-    let completions = CompletionWaiters()
-    let uses = UseLog()
-    /// Number of folder evictions that continue although their callers were answered.
-    let folderEvictions = Lock(0)
-    let contentNumbers = ContentNumbers()
-    let preparedContents: PreparedContents
-    let syncThread: SideThread
-    let mapped = MappedFiles()
-    let closing = ClosingFiles()
-    let ignoreFiles = ChangedIgnoreFiles()
-    let replays = Replays()
-    /// Folders that replays created most recently, and when.
-    let newFolders = Lock<[ItemKey: Timestamp]>([:])
-    let waitingCalls = WaitingCalls()
-    /// Contents of files without a name, by inode.
-    let unnamed = Lock(UnnamedContents())
-    /// Files whose last close could not be recorded in the index.
-    let unnoted = Lock<Set<UInt64>>([])
-
-    var index: ItemIndex { parts.index }
-    var contents: ContentStore { parts.contents }
-    var kernel: any KernelCache { parts.kernel }
-    /// Whether programs may still see the state before some remote change.
-    package var hasNewsForKernel: Bool { kernel.hasNews }
-    /// A mark of all replays up to now: they have been announced once `hasReplayed` returns true for it. Includes the
-    /// commit in progress, which readers of the index may have seen.
-    package var replayMark: UInt64 {
-        index.awaitPublishing()
-        return replays.mark
-    }
-    package func hasReplayed(_ mark: UInt64) -> Bool { replays.isOver(mark) }
-    var logger: Logger { parts.logger }
+    let rooms: FileSystemRooms
+    private let context: FileSystemContext
 
     /// - Parameter owner: the user of the mount, who owns the top folder.
-    package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
-        self.parts = parts
-        preparedContents = PreparedContents(pool: parts.preparation)
-        visibleConflicts = VisibleConflicts(index: parts.index, isOn: parts.showsConflicts)
-        syncThread = SideThread(parts.syncing)
+    package init(_ parts: FileSystemParts, owner: (uid: UInt32, gid: UInt32)) throws {
+        rooms = FileSystemRooms(parts)
+        context = rooms.context
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }
         let contents = parts.contents
         parts.index.beforeDurable { try contents.beginIndexSync() } end: { contents.endIndexSync() }
-        parts.index.observe { [weak self] events in self?.take(events) }
-        ignoreFiles.add(try parts.index.foldersWithIgnoreFiles())
-        refreshIgnoreFiles()
+        parts.index.observe { [weak news = rooms.news] events in news?.observe(events) }
+        rooms.ignoreFiles.add(try parts.index.foldersWithIgnoreFiles())
+        rooms.ignoreFiles.refresh()
     }
 
-    // MARK: Rows
+    // MARK: Names
 
-    /// The item's row; if the item is deleted and the kernel still has it, its last row.
-    func row(_ ino: UInt64) throws -> (row: ItemRow, isOrphan: Bool) {
-        if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
-        if let orphan = inodes.orphan(ino) { return (orphan, true) }
-        guard inodes.isKnown(ino) else { throw Errno.ESTALE }
-        // The item may be leaving the index just now. Once the writer is free, its last row has been recorded.
-        try index.write(.local) { _ in }
-        if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
-        if let orphan = inodes.orphan(ino) { return (orphan, true) }
-        throw Errno.ESTALE
+    /// The item of that name; nil if there is none. May have to ask the cloud for versions. The kernel counts one
+    /// lookup of the returned inode.
+    /// - Parameter caller: nil if unknown.
+    func lookup(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
+        if let node = context.versionNodes.node(parent) {
+            return try rooms.versions.lookup(node, name: name, caller: caller)
+        }
+        if let entry = try rooms.visibleConflicts.entry(named: name, in: parent) {
+            return .now(try rooms.versions.known(entry.node, entry.version))
+        }
+        return .now(try rooms.namespace.lookup(parent: parent, name: name))
     }
 
-    /// The item's row in the index. Throws ESTALE if it is gone; then the kernel looks the path up again.
-    func liveRow(_ ino: UInt64) throws -> ItemRow {
-        guard let row = try index.row(ino: ino), !row.isDeleted else { throw Errno.ESTALE }
-        return row
+    /// The kernel forgets `count` lookups of the inode.
+    func forget(_ ino: UInt64, _ count: UInt64) {
+        if isInVersions(ino) { return rooms.versions.forget(ino, count) }
+        context.inodes.forget(ino, count)
+        rooms.unnamed.forget(ino)
     }
 
-    /// A directory in which entries can be created or looked up.
-    func directory(_ ino: UInt64) throws -> ItemRow {
-        let (row, isOrphan) = try row(ino)
-        guard row.kind == .directory else { throw Errno.ENOTDIR }
-        guard !isOrphan else { throw Errno.ENOENT }
-        return row
+    /// Whether the inode is in a versions folder: then operations on it may have to wait, and the kernel caches
+    /// nothing.
+    func isInVersions(_ ino: UInt64) -> Bool { context.versionNodes.node(ino) != nil }
+
+    /// Whether directories show the losing versions of documents in conflict.
+    var showsConflicts: Bool { rooms.visibleConflicts.isOn }
+
+    /// Whether a conflict can give a directory this name. Then the kernel must not remember that the directory lacks
+    /// the name.
+    func mayShowConflict(_ name: [UInt8]) -> Bool { rooms.visibleConflicts.mayShow(name) }
+
+    func create(
+        parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
+    ) throws -> CreatedFile {
+        try rooms.namespace.create(parent: parent, name: name, mode: mode, flags: flags, caller: caller)
     }
 
-    // MARK: For the daemon and for tests
+    func createUnnamed(parent: UInt64, mode: UInt32, flags: OpenFlags, caller: Caller) throws -> CreatedFile {
+        try rooms.unnamed.create(parent: parent, mode: mode, flags: flags, caller: caller)
+    }
+
+    func makeNode(
+        parent: UInt64, name: [UInt8], mode: UInt32, device: UInt32 = 0, caller: Caller
+    ) throws -> NodeAttributes {
+        try rooms.namespace.makeNode(parent: parent, name: name, mode: mode, device: device, caller: caller)
+    }
+
+    func makeDirectory(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
+        try rooms.namespace.makeDirectory(parent: parent, name: name, mode: mode, caller: caller)
+    }
+
+    func makeSymlink(
+        parent: UInt64, name: [UInt8], target: [UInt8], caller: Caller
+    ) throws -> NodeAttributes {
+        try rooms.namespace.makeSymlink(parent: parent, name: name, target: target, caller: caller)
+    }
+
+    func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
+        try rooms.namespace.link(ino, newParent: newParent, newName: newName)
+    }
+
+    /// Removes a name, also that of a version.
+    /// - Parameter caller: nil if unknown.
+    func unlink(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<Void> {
+        try rooms.decisions.remove(parent: parent, name: name, directory: false, caller: caller)
+    }
+
+    /// Removes an empty directory, also an emptied version of a package.
+    /// - Parameter caller: nil if unknown.
+    func removeDirectory(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<Void> {
+        try rooms.decisions.remove(parent: parent, name: name, directory: true, caller: caller)
+    }
+
+    /// - Parameter caller: nil if unknown.
+    func rename(
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
+    ) throws -> Answer<Void> {
+        try rooms.decisions.rename(
+            parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller)
+    }
+
+    // MARK: Attributes
+
+    /// - Parameter handle: the open file's handle, if the request has one.
+    func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
+        if let node = context.versionNodes.node(ino) { return try rooms.versions.attributes(of: node, ino) }
+        return try rooms.attributes.of(ino)
+    }
+
+    /// - Parameter handle: the open file's handle, if the change has one (ftruncate).
+    func setAttributes(
+        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
+    ) throws -> Answer<NodeAttributes> {
+        guard !isInVersions(ino) else { throw Errno.EPERM }
+        return try rooms.attributeSetter.set(ino, changes, handle: handle, caller: caller)
+    }
+
+    func readLink(_ ino: UInt64) throws -> [UInt8] {
+        if let node = context.versionNodes.node(ino) { return try rooms.versions.readLink(node) }
+        return try rooms.attributes.readLink(ino)
+    }
+
+    func statistics() throws -> FileSystemStatus { try rooms.attributes.statistics() }
+
+    func xattr(of ino: UInt64, name: [UInt8]) throws -> [UInt8] { try rooms.xattrs.value(of: ino, name: name) }
+
+    func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
+        try rooms.xattrs.names(of: ino, caller: caller)
+    }
+
+    func setXattr(
+        of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
+    ) throws -> Answer<Void> {
+        try rooms.xattrs.set(of: ino, name: name, value: value, flags: flags, caller: caller)
+    }
+
+    func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
+        try rooms.xattrs.remove(of: ino, name: name, caller: caller)
+    }
+
+    // MARK: Open files
+
+    func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
+        if let node = context.versionNodes.node(ino) { return try rooms.versions.open(node, ino, flags, caller) }
+        return try rooms.opening.open(ino, flags: flags, caller: caller)
+    }
+
+    /// Releases a handle that the kernel has closed. After the last writer's release the index records the changes.
+    func release(_ handle: UInt64) { rooms.closes.release(handle) }
+
+    // MARK: For the daemon
+
+    package var replays: ReplayCalls { rooms.replays }
+    /// Whether programs may still see the state before some remote change.
+    package var hasNewsForKernel: Bool { context.parts.kernel.hasNews }
+    package var versionNames: VersionNames { rooms.versions.names }
+    package var idle: IdleContents { rooms.service.idle }
+
+    /// Whether items that an ignore file excluded may soon be synced, because the file may be gone for good.
+    package var awaitsIgnoreFiles: Bool { rooms.ignoreFiles.isWaiting }
+    package func refreshIgnoreFiles() { rooms.ignoreFiles.refresh() }
 
     /// Whether a program has the item open. Eviction asks before it removes the content.
     package func isOpen(_ key: ItemKey) throws -> Bool {
-        guard let row = try index.row(key: key) else { return false }
-        finishCloses(of: row.ino)
-        return openNodes.node(row.ino) != nil
+        guard let row = try context.parts.index.row(key: key) else { return false }
+        return rooms.closes.isOpen(row.ino)
     }
 
     /// Runs `body`, which removes the content, while no program can open the item; nil if one has it open. Otherwise a
     /// reader and the next writer would have different files open.
     package func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
-        guard let row = try index.row(key: key) else { return try body() }
-        finishCloses(of: row.ino)
-        return try openNodes.whileClosed(row.ino) {
-            forgetIdle(row.ino)
+        guard let row = try context.parts.index.row(key: key) else { return try body() }
+        rooms.closes.finish(of: row.ino)
+        return try context.openNodes.whileClosed(row.ino) {
+            rooms.service.forgetIdle(row.ino)
             return try body()
         }
     }
 
     /// Number of handles that programs have open.
-    package var openHandleCount: Int {
-        finishCloses()
-        return files.count
+    package var openHandleCount: Int { rooms.closes.openHandleCount }
+    /// Inode numbers of the files that programs have open for writing.
+    package var writtenInodes: [UInt64] { rooms.closes.writtenInodes }
+
+    /// Records the writes so far to a file that may still be open. A later change that counts as newer then finds them
+    /// recorded.
+    package func recordWrites(to ino: UInt64) throws { try rooms.recorder.recordWrites(to: ino) }
+
+    /// Adopts the files that programs of a dead mount still write to.
+    package func adoptWriters() throws { try rooms.wholeFiles.adoptWriters() }
+
+    /// Writes the times of last use to the index. Eviction calls it before it sorts items by last use.
+    package func noteUses() { rooms.uses.flush() }
+
+    /// Whether the content belongs to a file without a name.
+    package func isUnnamed(_ content: ContentID) -> Bool { rooms.unnamed.has(content) }
+
+    /// Starts using the content journal once its file is prepared.
+    /// - Parameter pool: a pool of one thread that syncs contents.
+    package func beginKeeping(_ pool: BlockingPool) { rooms.contentSync.beginKeeping(pool) }
+
+    /// Writes the content journal's contents to their files and syncs them. Call it from a thread that may wait.
+    package func settleContents() throws { try rooms.contentSync.flushJournal() }
+
+    /// Writes the changes deferred for batching. Called periodically, and before the end.
+    package func settle() {
+        rooms.uses.flushIfDue()
+        rooms.closes.finish()
+        rooms.wholeFiles.retryRecords()
+        rooms.recorder.recordOpenWriters()
+        rooms.ignoreFiles.refresh()
+        rooms.service.letGo(of: idle.takeOld(now: context.parts.timekeeper.now()))
     }
+
+    /// Discards the files that were made ahead and the contents of files without a name. For the end of the mount.
+    package func endPreparation() { rooms.newContents.end() }
+    package func endUnnamed() { rooms.unnamed.end() }
 
     /// Describes a broken invariant; nil if all hold.
     /// - Parameter whileIdle: also checks the invariants that hold only when no operation is in progress.
     package func violation(whileIdle: Bool) -> String? {
-        if let found = inodes.violation() { return found }
+        if let found = context.inodes.violation() { return found }
         guard whileIdle else { return nil }
-        finishCloses()
-        for node in openNodes.all {
-            let handles = files.all.filter { $0.node === node }
-            let writers = handles.filter { $0.late?.isWriting ?? $0.flags.writes }.count
-            let (known, recorded, counted) = node.state.withLock { ($0.writers, $0.isRecorded, $0.handles) }
-            if counted != handles.count { return "inode \(node.ino) counts \(counted) handles, not \(handles.count)" }
-            if known != writers { return "inode \(node.ino) counts \(known) writers and has \(writers)" }
-            if mapped.contains(node) { continue }
-            if handles.isEmpty { return "inode \(node.ino) is open without a handle" }
-            if recorded, writers == 0 { return "inode \(node.ino) is recorded as being written, without a writer" }
-        }
-        return openNodes.useCount == files.count + mapped.all.count ? nil : "open inodes and handles do not add up"
+        rooms.closes.finish()
+        return rooms.openFiles.violation()
     }
 }

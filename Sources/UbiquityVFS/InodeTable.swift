@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -42,6 +43,8 @@ final class InodeTable: Sendable {
     /// Each shard keeps capacity for this many inodes when it shrinks.
     private static let keptRoom = 1024
 
+    /// Counts non-local commits. Their changes invalidate the kernel's cached inodes.
+    let foreignCommits = Atomic<UInt64>(0)
     private let shards: [Lock<[UInt64: Node]>] = (0..<shardCount).map { _ in Lock([:]) }
 
     init() {

@@ -18,11 +18,3 @@ package struct NoAccessTimeReaders: Sendable {
         names.contains(Self.everyone) || ProgramName.isOne(of: names, process, scripts: true)
     }
 }
-
-extension ContainerFileSystem {
-    /// Whether the open only sniffs the beginning of the content.
-    func isSniffing(_ flags: OpenFlags, _ caller: Caller) -> Bool {
-        flags.contains(.noAccessTime) && !flags.writes && !flags.contains(.truncate)
-            && !parts.noAccessTimeReaders.isOne(caller.pid)
-    }
-}

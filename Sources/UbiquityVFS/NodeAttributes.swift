@@ -113,3 +113,12 @@ package struct Caller: Hashable, Sendable {
         self.pid = pid
     }
 }
+
+extension NodeAttributes {
+    /// Inode number and type only, as in a listing without attributes.
+    static func identity(of ino: UInt64, _ kind: ItemKind) -> NodeAttributes {
+        NodeAttributes(
+            ino: ino, mode: FileMode.type(of: kind), links: 1, uid: 0, gid: 0, size: 0, blocks: 0, accessedAt: .zero,
+            modifiedAt: .zero, changedAt: .zero)
+    }
+}

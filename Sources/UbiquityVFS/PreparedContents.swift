@@ -14,40 +14,6 @@ struct NewContent: Sendable {
     var isNameSynced = false
 }
 
-extension ContainerFileSystem {
-    func newContent() throws -> NewContent {
-        try preparedContents.take(now: parts.timekeeper.now(), from: self) ?? makeContent()
-    }
-
-    private func makeContent() throws -> NewContent {
-        let id = try contentNumbers.take(from: index)
-        return NewContent(id: id, file: try contents.create(id))
-    }
-
-    fileprivate func prepareContent() throws -> NewContent {
-        var content = try makeContent()
-        guard parts.passthrough.isActive, let reader = try? content.file.reopenedForReading() else { return content }
-        content.reader = reader
-        content.backing = parts.passthrough.register(reader)
-        return content
-    }
-
-    /// Flushes the names. A failure shows when a program syncs one of these files.
-    fileprivate func syncNames(of contents: inout [NewContent]) {
-        guard (try? self.contents.syncNames(of: contents.map(\.id))) != nil else { return }
-        for position in contents.indices { contents[position].isNameSynced = true }
-    }
-
-    /// Discards a content that is not needed.
-    func drop(_ content: NewContent) {
-        if let backing = content.backing { parts.passthrough.unregister(backing) }
-        drop(content.id)
-    }
-
-    /// Stops preparing contents, and discards those that are left. For the end of the mount.
-    package func endPreparation() { preparedContents.end().forEach(drop) }
-}
-
 /// Empty backing files, created before a program asks for one.
 ///
 /// Creating the file, opening it a second time for the kernel and registering it take a fifth of the time of a program
@@ -91,8 +57,8 @@ final class PreparedContents: Sendable {
     private static let descriptorShare = 32
 
     /// Takes the next content; nil if none is ready.
-    /// - Parameter fileSystem: creates more contents, on the pool.
-    func take(now: Timestamp, from fileSystem: ContainerFileSystem) -> NewContent? {
+    /// - Parameter source: creates more contents, on the pool.
+    func take(now: Timestamp, from source: NewContents) -> NewContent? {
         guard let pool else { return nil }
         let (content, begins) = state.withLock { state -> (NewContent?, Bool) in
             let isQuick = now < state.lastTake.advanced(bySeconds: Self.quickSuccession)
@@ -102,18 +68,18 @@ final class PreparedContents: Sendable {
             if begins { state.isFilling = true }
             return (content, begins)
         }
-        if begins { begin(pool, fileSystem) }
+        if begins { begin(pool, source) }
         return content
     }
 
     /// Starts filling on another core. A thread that serves at the lowest priority makes its core look free, so a
     /// thread that it wakes lands there. The server would then get no turn until all files are created (measured: 2
     /// ms).
-    private func begin(_ pool: BlockingPool, _ fileSystem: ContainerFileSystem) {
+    private func begin(_ pool: BlockingPool, _ source: NewContents) {
         let core = CoreBinding.current
         let isStarted = pool.start { [self] in
             if let core { CoreBinding.avoid(core) }
-            fill(fileSystem)
+            fill(source)
         }
         if !isStarted { state.withLock { $0.isFilling = false } }
     }
@@ -121,19 +87,19 @@ final class PreparedContents: Sendable {
     /// Records that a program has synced the name of a new file.
     func noteSync(now: Timestamp) { state.withLock { $0.lastSync = now } }
 
-    private func fill(_ fileSystem: ContainerFileSystem) {
+    private func fill(_ source: NewContents) {
         while let count = state.withLock({ wanted(&$0) }) {
             var contents: [NewContent] = []
             // Ignore a full disk or too many open files here: the program that creates a file gets the error.
-            while contents.count < count, let content = try? fileSystem.prepareContent() { contents.append(content) }
+            while contents.count < count, let content = try? source.prepareContent() { contents.append(content) }
             let isShort = contents.count < count
-            if isSyncWanted(now: fileSystem.parts.timekeeper.now()) { fileSystem.syncNames(of: &contents) }
+            if isSyncWanted(now: source.context.parts.timekeeper.now()) { source.syncNames(of: &contents) }
             let isLate = state.withLock { [contents] state in
                 if isShort { state.isFilling = false }
                 if !state.hasEnded { state.contents += contents }
                 return state.hasEnded
             }
-            if isLate { contents.forEach(fileSystem.drop) }
+            if isLate { contents.forEach(source.drop) }
             if isShort { return }
         }
     }

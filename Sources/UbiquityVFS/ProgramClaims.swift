@@ -13,27 +13,29 @@ final class ProgramClaims: Sendable {
     /// meanwhile, and the holder of the claim may need them to finish.
     private static let changeWaitingTime: Duration = .seconds(2)
 
-    private let raw: ContainerFileSystem
+    private let rooms: FileSystemRooms
     /// Arbitrates between programs and clients; nil where there are no clients.
     let coordination: Coordination?
     /// The claims of open files, by handle.
     private let passes = Lock<[UInt64: ProgramPass]>([:])
 
-    init(_ raw: ContainerFileSystem) {
-        self.raw = raw
-        coordination = raw.parts.coordination
+    private var index: ItemIndex { rooms.context.parts.index }
+
+    init(_ rooms: FileSystemRooms) {
+        self.rooms = rooms
+        coordination = rooms.context.parts.coordination
     }
 
     // MARK: Intents
 
     /// The claim that an open needs; nil if it needs none.
     func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {
-        if let node = raw.versionNodes.node(ino) {
+        if let node = rooms.context.versionNodes.node(ino) {
             // A version counts as content of its file.
-            guard let key = node.item, let row = try raw.index.row(key: key) else { return nil }
+            guard let key = node.item, let row = try index.row(key: key) else { return nil }
             return ClaimIntent(row.claimTarget, .reading(.withoutChanges))
         }
-        guard let row = try raw.index.row(ino: ino), row.kind == .file, !row.isExcluded else { return nil }
+        guard let row = try index.row(ino: ino), row.kind == .file, !row.isExcluded else { return nil }
         if !flags.writes, !flags.contains(.truncate) { return ClaimIntent(row.claimTarget, .reading([])) }
         return ClaimIntent(row.claimTarget, .writing(flags.contains(.truncate) ? nil : .forMerging))
     }
@@ -51,17 +53,19 @@ final class ProgramClaims: Sendable {
         switch change {
         case .name(let parent, let name): return try intent(.item(parent, name, .writing(nil), withContents: false))
         case .inode(let ino, let access):
-            if let node = raw.versionNodes.node(ino) { return try intent(toDecideAbout: node) }
-            guard let row = try raw.index.row(ino: ino), !row.isExcluded else { return nil }
+            if let node = rooms.context.versionNodes.node(ino) { return try intent(toDecideAbout: node) }
+            guard let row = try index.row(ino: ino), !row.isExcluded else { return nil }
             return ClaimIntent(row.claimTarget, access)
         case .item(let parent, let name, let access, let withContents):
-            if let node = try raw.versionNodes.node(parent) ?? raw.visibleConflict(named: name, in: parent)?.node {
+            let node = try rooms.context.versionNodes.node(parent)
+                ?? rooms.visibleConflicts.entry(named: name, in: parent)?.node
+            if let node {
                 return try intent(toDecideAbout: node)
             }
-            guard let name = try? ItemName(name), let folder = try raw.index.row(ino: parent) else {
+            guard let name = try? ItemName(name), let folder = try index.row(ino: parent) else {
                 return nil
             }
-            guard let row = try raw.index.child(of: folder.key, named: name) else {
+            guard let row = try index.child(of: folder.key, named: name) else {
                 return ClaimIntent(ClaimTarget(name: name, in: folder.key), access)
             }
             guard !row.isExcluded else { return nil }
@@ -77,7 +81,7 @@ final class ProgramClaims: Sendable {
         switch node {
         case .folder: return nil
         case .file(let key), .version(_, let key, _), .member(_, _, let key, _):
-            return try raw.index.row(key: key).map {
+            return try index.row(key: key).map {
                 ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly))
             }
         }
@@ -96,9 +100,9 @@ final class ProgramClaims: Sendable {
     /// Gives a new file's handle its claim. A file that existed by then has been opened and claimed already.
     func hold(_ made: CreatedFile, _ flags: OpenFlags, _ caller: Caller) throws {
         guard let coordination, passes.withLock({ $0[made.opened.handle] == nil }),
-            let row = try raw.index.row(ino: made.attributes.ino)
+            let row = try index.row(ino: made.attributes.ino)
         else { return }
-        if row.isExcluded { return raw.setAuthor(coordination.doer(caller.pid), made.opened.handle) }
+        if row.isExcluded { return rooms.openFiles.setAuthor(coordination.doer(caller.pid), made.opened.handle) }
         let access = flags.writes ? Access.writing(nil) : .reading([])
         keep(coordination.hold(ClaimIntent(row.claimTarget, access), process: caller.pid), made.opened.handle)
     }
@@ -197,7 +201,7 @@ final class ProgramClaims: Sendable {
             return
         }
         passes.withLock { $0[handle] = pass }
-        raw.setAuthor(pass.doer, handle)
+        rooms.openFiles.setAuthor(pass.doer, handle)
     }
 }
 

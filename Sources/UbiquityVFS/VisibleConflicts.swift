@@ -57,6 +57,14 @@ final class VisibleConflicts: Sendable {
         return (0...(name.count - Self.mark.count)).contains { name[$0...].starts(with: Self.mark) }
     }
 
+    /// The losing version that a directory shows under this name beside its document; nil for any other name.
+    func entry(named name: [UInt8], in parent: UInt64) throws -> Entry? {
+        guard mayShow(name), let directory = try index.row(ino: parent), !directory.isDeleted else {
+            return nil
+        }
+        return try entries(in: directory.key).first { $0.name.bytes == name }
+    }
+
     /// The entries of a directory, in the order of their documents' names. None has the name of an item.
     func entries(in directory: ItemKey) throws -> [Entry] {
         guard isOn else { return [] }

@@ -70,7 +70,7 @@ final class DeviceLife: Sendable {
             throw UbiquityError(.invalidName, "the simulated container's name is not valid")
         }
         fileSystem = try ContainerFileSystem(
-            ContainerFileSystem.Parts(
+            FileSystemParts(
                 index: index, contents: store, materializer: engine, transfers: NoTransfers(),
                 control: DirectControl(engine: engine),
                 versions: DirectVersions(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,

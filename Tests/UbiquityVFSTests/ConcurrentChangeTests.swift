@@ -108,7 +108,7 @@ import UbiquityVFS
         let row = try container.cloud.add("a", [1])
         _ = try container.lookup("a")
         try container.cloud.replace(row.key, [1, 2, 3])
-        if isReplaying { container.fs.beginReplays() }
+        if isReplaying { container.fs.replays.begin() }
         _ = container.kernel.take()
         try container.rename("a", to: "b")
         #expect(container.kernel.take().contains(.entry(1, "b")))

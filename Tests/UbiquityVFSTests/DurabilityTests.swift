@@ -103,7 +103,7 @@ import UbiquitySystem
         let ino = try container.create("document", "text")
         let content = try #require(try container.index.row(ino: ino)?.content)
         #expect(throws: (any Error).self) {
-            try container.raw.rememberingFailure(of: content) { () throws(Errno) in throw Errno.EIO }
+            try container.raw.rooms.contentSync.rememberingFailure(of: content) { () throws(Errno) in throw Errno.EIO }
         }
         let handle = try await container.open(ino, .writeOnly)
         #expect(throws: UbiquityError.self) { try container.contents.sync(content) }

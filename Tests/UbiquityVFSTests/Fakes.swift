@@ -5,7 +5,7 @@ import UbiquitySystem
 import UbiquityVFS
 
 /// The notifications to the kernel, in order.
-final class KernelNews: KernelCache {
+final class RecordingKernelCache: KernelCache {
     enum News: Hashable {
         case entry(UInt64, String)
         case attributes(UInt64)

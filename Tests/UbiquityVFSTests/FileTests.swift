@@ -40,18 +40,18 @@ import UbiquitySystem
             try container.write(text, to: handle)
             let before = try #require(try container.index.row(ino: ino))
             #expect(before.isWriting)
-            try container.raw.noteWrites(to: ino)
+            try container.raw.recordWrites(to: ino)
             let after = try #require(try container.index.row(ino: ino))
             #expect(after.changedAt > before.changedAt)
-            #expect(try container.raw.attributes(of: before) == container.fs.attributes(of: ino))
-            #expect(try container.raw.attributes(of: before).changedAt == after.changedAt)
+            #expect(try container.raw.rooms.attributes.of(before) == container.fs.attributes(of: ino))
+            #expect(try container.raw.rooms.attributes.of(before).changedAt == after.changedAt)
         }
         // A reader's handle keeps the file open.
         let reader = try await container.open(ino)
         try container.write("the last", to: handle)
         let before = try #require(try container.index.row(ino: ino))
         container.fs.release(handle)
-        #expect(try container.raw.attributes(of: before) == container.fs.attributes(of: ino))
+        #expect(try container.raw.rooms.attributes.of(before) == container.fs.attributes(of: ino))
         container.fs.release(reader)
     }
 
@@ -102,9 +102,9 @@ import UbiquitySystem
         let handle = try await container.open(ino, .writeOnly)
         let row = try #require(try container.index.row(ino: ino))
         try container.write("longer text", to: handle)
-        #expect(try container.raw.attributes(of: row).size == 11)
+        #expect(try container.raw.rooms.attributes.of(row).size == 11)
         container.fs.release(handle)
-        #expect(try container.raw.attributes(of: row).size == 11)
+        #expect(try container.raw.rooms.attributes.of(row).size == 11)
     }
 
     @Test func openingWithoutWritingChangesNothing() async throws {

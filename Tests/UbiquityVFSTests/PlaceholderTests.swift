@@ -264,7 +264,7 @@ private struct NoSurroundings: Surroundings {
         let row = try container.cloud.add("a", text)
         let handle = try await opened(container, row.ino) {
             // By then the former waits for the inode have ended.
-            #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.raw.completions.isAwaited(row.ino) })
+            #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.raw.rooms.completions.isAwaited(row.ino) })
             container.cloud.ignoresEnds(false)
             try container.cloud.change(row.key, .attributes) { row in
                 row.content = nil

@@ -12,8 +12,8 @@ import UbiquityVFS
 
     private func replaying() throws -> TestContainer {
         let container = try TestContainer()
-        container.fs.beginReplays()
-        container.fs.setReplayProcess(Self.process)
+        container.fs.replays.begin()
+        container.fs.replays.setProcess(Self.process)
         return container
     }
 
@@ -23,20 +23,20 @@ import UbiquityVFS
         let container = try replaying()
         #expect(try container.lookup("a") == nil)
         let row = try container.cloud.add("a", [1, 2])
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .makeFile && call.place.folder.isEmpty && call.place.name == name("a"))
         // Other programs see only existing items.
         #expect(try container.lookup("a")?.ino == row.ino)
         #expect(container.fs.isReplay(me) && !container.fs.isReplay(container.caller))
-        #expect(try container.fs.replayLookup(parent: 1, name: name("a")) == nil)
-        let made = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name("a")) == nil)
+        let made = try container.fs.replayAnswers.make(parent: 1, name: name("a"), type: FileMode.file)
         #expect(made.ino == row.ino && made.size == 2)
         // The kernel ignores news before it has the inode.
         #expect(made.isChanging)
-        container.fs.finishReplay(true)
+        container.fs.replays.finish(true)
         #expect(container.kernel.take().isEmpty)
         #expect(try container.index.row(key: row.key)?.dirty == [])
-        #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file) } == .ECANCELED)
+        #expect(errno { _ = try container.fs.replayAnswers.make(parent: 1, name: name("a"), type: FileMode.file) } == .ECANCELED)
     }
 
     /// A watcher of a tree watches a new folder after its event, and then gets events of its entries.
@@ -48,14 +48,14 @@ import UbiquityVFS
         try container.cloud.add("b", [1], in: inner.key)
         try container.cloud.add("after", [])
         var places: [String] = []
-        while let call = container.fs.nextReplay(), call.place.name != name("after") {
+        while let call = container.fs.replays.next(), call.place.name != name("after") {
             places.append(String(decoding: call.place.folder + [UInt8(ascii: "/")] + call.place.name, as: UTF8.self))
-            _ = try container.fs.replayMaking(
+            _ = try container.fs.replayAnswers.make(
                 parent: call.place.inode, name: call.place.name,
                 type: call.kind == .makeFile ? FileMode.file : FileMode.directory)
-            container.fs.finishReplay(true)
+            container.fs.replays.finish(true)
         }
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
         #expect(places == ["/d", "d/a", "d/e", "d/e/b"])
     }
 
@@ -66,11 +66,11 @@ import UbiquityVFS
         try container.cloud.add(folder: "d", of: limit + 10)
         try container.cloud.add("after", [])
         var count = 0
-        while let call = container.fs.nextReplay(), call.place.name != name("after") {
+        while let call = container.fs.replays.next(), call.place.name != name("after") {
             count += 1
-            container.fs.finishReplay(false)
+            container.fs.replays.finish(false)
         }
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
         #expect(count == limit + 1)
     }
 
@@ -90,7 +90,7 @@ import UbiquityVFS
         let mark = Lock<UInt64?>(nil)
         DispatchQueue.global().async {
             isAsked.wait()
-            mark.withLock { $0 = container.raw.replayMark }
+            mark.withLock { $0 = container.raw.replays.mark }
             isAnswered.signal()
             isOver.signal()
         }
@@ -104,27 +104,27 @@ import UbiquityVFS
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
         let row = try container.cloud.add("a", [1], in: folder.key)
-        container.fs.dropReplays()
+        container.fs.replays.drop()
         _ = try container.lookup("d")
         _ = try container.lookup("a", in: folder.ino)
         container.fs.forget(folder.ino, 1)
         try container.cloud.remove(row.key)
         try container.cloud.add("after", [])
-        #expect(try #require(container.fs.nextReplay()).kind == .removeFile)
-        container.fs.finishReplay(false)
+        #expect(try #require(container.fs.replays.next()).kind == .removeFile)
+        container.fs.replays.finish(false)
     }
 
     @Test func failedReplayInvalidatesTheKernel() throws {
         let container = try replaying()
         _ = try container.lookup("a")
         try container.cloud.add("a", [])
-        _ = try #require(container.fs.nextReplay())
-        container.fs.finishReplay(false)
+        _ = try #require(container.fs.replays.next())
+        container.fs.replays.finish(false)
         #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
         try container.cloud.add("b", [])
-        _ = try #require(container.fs.nextReplay())
+        _ = try #require(container.fs.replays.next())
         // The replay reports success though the kernel sent no request.
-        container.fs.finishReplay(true)
+        container.fs.replays.finish(true)
         #expect(container.kernel.take() == [.listing(1)])
     }
 
@@ -133,31 +133,31 @@ import UbiquityVFS
         try container.cloud.add("a", [])
         try container.cloud.add("b", [])
         try container.unlink("a")
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.place.name == name("b"))
         try container.unlink("b")
-        #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("b"), type: FileMode.file) } == .ECANCELED)
-        container.fs.finishReplay(false)
+        #expect(errno { _ = try container.fs.replayAnswers.make(parent: 1, name: name("b"), type: FileMode.file) } == .ECANCELED)
+        container.fs.replays.finish(false)
         #expect(try container.names() == [])
     }
 
     @Test func replayedRemovalRemovesNothingExisting() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         try container.cloud.remove(row.key)
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .removeFile)
         // Only if the kernel's entry is known for sure.
-        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ESTALE)
-        let shown = try container.fs.replayLookup(parent: 1, name: name("a"))
+        #expect(errno { try container.fs.replayAnswers.remove(parent: 1, name: name("a"), directory: false) } == .ESTALE)
+        let shown = try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))
         #expect(shown?.ino == row.ino && shown?.links == 1 && shown?.isVolatile == true)
         #expect(try container.lookup("a") == nil)
         let mine = try container.create("a", "mine")
         _ = try container.lookup("a")
-        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
-        container.fs.finishReplay(false)
+        #expect(errno { try container.fs.replayAnswers.remove(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
+        container.fs.replays.finish(false)
         #expect(try container.lookup("a")?.ino == mine)
         #expect(container.kernel.take().contains(.listing(1)))
     }
@@ -166,21 +166,21 @@ import UbiquityVFS
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         let folder = try container.cloud.add("d", [], kind: .directory)
-        container.fs.finishReplayIfAny()
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         try container.cloud.remove(row.key)
-        _ = try #require(container.fs.nextReplay())
-        _ = try container.fs.replayLookup(parent: 1, name: name("a"))
-        container.fs.finishReplay(false)
+        _ = try #require(container.fs.replays.next())
+        _ = try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))
+        container.fs.replays.finish(false)
         _ = try container.create("a", "new")
-        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
-        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("d"), directory: true) } == .ECANCELED)
+        #expect(errno { try container.fs.replayAnswers.remove(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
+        #expect(errno { try container.fs.replayAnswers.remove(parent: 1, name: name("d"), directory: true) } == .ECANCELED)
         #expect(
             errno {
-                try container.fs.replayRename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("b"))
+                try container.fs.replayAnswers.rename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("b"))
             } == .ECANCELED)
-        #expect(errno { _ = try container.fs.replayChange(of: folder.ino) } == .ECANCELED)
+        #expect(errno { _ = try container.fs.replayAnswers.change(of: folder.ino) } == .ECANCELED)
         #expect(try container.names().sorted() == ["a", "d"])
     }
 
@@ -188,28 +188,28 @@ import UbiquityVFS
     @Test func touchAnswerIsNotCached() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         let later = Timestamp(seconds: 2_000_000, nanoseconds: 0)
         try container.cloud.change(row.key, .attributes) { $0.modifiedAt = later }
-        #expect(try #require(container.fs.nextReplay()).kind == .touch)
-        _ = try container.fs.replayLookup(parent: 1, name: name("a"))
-        #expect(try container.fs.replayChange(of: row.ino).isChanging)
-        container.fs.finishReplay(true)
+        #expect(try #require(container.fs.replays.next()).kind == .touch)
+        _ = try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))
+        #expect(try container.fs.replayAnswers.change(of: row.ino).isChanging)
+        container.fs.replays.finish(true)
     }
 
     /// Attributes that a program sets on an open removed file stay set when the kernel learns of the removal.
     @Test func openRemovedItemKeepsItsAttributes() async throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         let handle = try await container.open(row.ino)
         try container.cloud.remove(row.key)
         _ = try await container.set(row.ino, AttributeChanges(mode: 0o640), handle: handle)
-        #expect(try #require(container.fs.nextReplay()).kind == .removeFile)
-        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
-        container.fs.finishReplay(false)
+        #expect(try #require(container.fs.replays.next()).kind == .removeFile)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))?.ino == row.ino)
+        container.fs.replays.finish(false)
         #expect(try container.fs.attributes(of: row.ino, handle: handle).mode & 0o777 == 0o640)
         container.fs.release(handle)
     }
@@ -217,22 +217,22 @@ import UbiquityVFS
     @Test func replayUsesTheKernelsPath() throws {
         let container = try replaying()
         let folder = try container.cloud.add("old", [], kind: .directory)
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("old")
         let inside = try container.cloud.add("in", [], in: folder.key)
         let new = try ItemName("new")
         try container.cloud.change(folder.key, .moved) { $0.entry?.name = new }
         // The kernel gets the file's news before the folder's rename.
-        let first = try #require(container.fs.nextReplay())
+        let first = try #require(container.fs.replays.next())
         #expect(first.place == ReplayCall.Place(folder: name("old"), inode: folder.ino, name: name("in")))
-        container.fs.finishReplay(false)
-        let second = try #require(container.fs.nextReplay())
+        container.fs.replays.finish(false)
+        let second = try #require(container.fs.replays.next())
         #expect(second.kind == .move && second.place.name == name("old") && second.target?.name == name("new"))
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
         try container.cloud.remove(inside.key)
-        let third = try #require(container.fs.nextReplay())
+        let third = try #require(container.fs.replays.next())
         #expect(third.place.folder == name("new"))
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
     }
 
     /// The item was moved, and then removed or moved on before the first event. Watchers know it by its old name.
@@ -240,7 +240,7 @@ import UbiquityVFS
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         let folder = try container.cloud.add("d", [], kind: .directory)
-        for _ in 0..<2 { container.fs.finishReplayIfAny() }
+        for _ in 0..<2 { container.fs.replays.finishIfAny() }
         _ = try container.lookup("a")
         let (b, c) = (try ItemName("b"), try ItemName("c"))
         try container.cloud.change(row.key, .moved) { $0.entry = ItemRow.Entry(parent: folder.key, name: b) }
@@ -250,48 +250,48 @@ import UbiquityVFS
         } else {
             try container.cloud.change(row.key, .moved) { $0.entry?.name = c }
         }
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.place == ReplayCall.Place(folder: [], inode: 1, name: name("a")))
-        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))?.ino == row.ino)
         if isRemoved {
             #expect(call.kind == .removeFile)
-            try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false)
+            try container.fs.replayAnswers.remove(parent: 1, name: name("a"), directory: false)
         } else {
             #expect(call.kind == .move && call.target?.name == name("c"))
-            #expect(try container.fs.replayLookup(parent: folder.ino, name: name("c")) == nil)
-            try container.fs.replayRename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("c"))
+            #expect(try container.fs.replayAnswers.lookup(parent: folder.ino, name: name("c")) == nil)
+            try container.fs.replayAnswers.rename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("c"))
         }
-        container.fs.finishReplay(true)
+        container.fs.replays.finish(true)
     }
 
     /// Changes in a folder are replayed at the folder's place in the kernel.
     @Test func folderMovedOnIsReplayedFromItsShownPlace() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("d")
         let row = try container.cloud.add("f", [1], in: folder.key)
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.fs.lookup(parent: folder.ino, name: name("f")).immediate
         let e = try ItemName("e")
         try container.cloud.change(folder.key, .moved) { $0.entry?.name = e }
         try container.cloud.remove(row.key)
         try container.cloud.remove(folder.key)
-        let inside = try #require(container.fs.nextReplay())
+        let inside = try #require(container.fs.replays.next())
         #expect(inside.kind == .removeFile && inside.place.folder == name("d"))
-        #expect(try container.fs.replayLookup(parent: 1, name: name("d"))?.ino == folder.ino)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name("d"))?.ino == folder.ino)
         #expect(try container.lookup("d") == nil)
-        container.fs.finishReplay(false)
-        let last = try #require(container.fs.nextReplay())
+        container.fs.replays.finish(false)
+        let last = try #require(container.fs.replays.next())
         #expect(last.kind == .removeDirectory && last.place == ReplayCall.Place(folder: [], inode: 1, name: name("d")))
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
     }
 
     /// A file that the kernel knows as "a". Another device moved it to "b", which is not announced yet.
     private func moved() throws -> (TestContainer, ItemRow) {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         let b = try ItemName("b")
         try container.cloud.change(row.key, .moved) { $0.entry?.name = b }
@@ -301,15 +301,15 @@ import UbiquityVFS
     /// The same, with a removal during the call.
     @Test func removalDuringReplayOfAMoveUsesTheShownName() throws {
         let (container, row) = try moved()
-        #expect(container.fs.nextReplay()?.kind == .move)
+        #expect(container.fs.replays.next()?.kind == .move)
         try container.cloud.remove(row.key)
         #expect(
-            errno { try container.fs.replayRename(parent: 1, name: name("a"), newParent: 1, newName: name("b")) }
+            errno { try container.fs.replayAnswers.rename(parent: 1, name: name("a"), newParent: 1, newName: name("b")) }
                 == .ECANCELED)
-        container.fs.finishReplay(false)
-        let call = try #require(container.fs.nextReplay())
+        container.fs.replays.finish(false)
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .removeFile && call.place.name == name("a"))
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
     }
 
     /// Moved on by a local program, which the kernel knows.
@@ -317,26 +317,26 @@ import UbiquityVFS
         let (container, row) = try moved()
         try container.rename("b", to: "c")
         try container.cloud.remove(row.key)
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .removeFile && call.place.name == name("c"))
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
     }
 
     @Test func replacementIsReplayedFromOutside() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         _ = try container.lookup("a")
         try container.cloud.replace(row.key, [1, 2, 3])
         let now = try #require(try container.index.row(key: row.key))
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .replace && call.target?.name == name("a"))
-        let wings = try #require(try container.fs.replayLookup(parent: 1, name: call.place.folder))
+        let wings = try #require(try container.fs.replayAnswers.lookup(parent: 1, name: call.place.folder))
         #expect(wings.ino == call.place.inode && wings.isDirectory)
-        #expect(try container.fs.replayLookup(parent: wings.ino, name: call.place.name)?.ino == now.ino)
-        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
-        try container.fs.replayRename(parent: wings.ino, name: call.place.name, newParent: 1, newName: name("a"))
-        container.fs.finishReplay(true)
+        #expect(try container.fs.replayAnswers.lookup(parent: wings.ino, name: call.place.name)?.ino == now.ino)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name("a"))?.ino == row.ino)
+        try container.fs.replayAnswers.rename(parent: wings.ino, name: call.place.name, newParent: 1, newName: name("a"))
+        container.fs.replays.finish(true)
         #expect(try container.lookup("a")?.ino == now.ino)
         #expect(container.raw.violation(whileIdle: true) == nil)
     }
@@ -346,24 +346,24 @@ import UbiquityVFS
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         let other = try container.cloud.add(".ubiquity-arriving", [2])
-        for _ in 0..<2 { container.fs.finishReplayIfAny() }
+        for _ in 0..<2 { container.fs.replays.finishIfAny() }
         _ = try container.lookup("a")
         try container.cloud.replace(row.key, [1, 2, 3])
-        let call = try #require(container.fs.nextReplay())
+        let call = try #require(container.fs.replays.next())
         #expect(call.kind == .replace && (try? ItemName(call.place.folder)) == nil)
-        #expect(try container.fs.replayLookup(parent: 1, name: call.place.folder)?.ino == call.place.inode)
-        #expect(try container.fs.replayLookup(parent: 1, name: name(".ubiquity-arriving"))?.ino == other.ino)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: call.place.folder)?.ino == call.place.inode)
+        #expect(try container.fs.replayAnswers.lookup(parent: 1, name: name(".ubiquity-arriving"))?.ino == other.ino)
         #expect(throws: (any Error).self) { try container.fs.lookup(parent: 1, name: call.place.folder).immediate }
-        container.fs.finishReplay(false)
+        container.fs.replays.finish(false)
     }
 
     @Test func moreThanWatchersCanKeepIsNotKept() throws {
         let container = try replaying()
         for number in 0..<(16_384 + 3) { try container.cloud.add("n\(number)", []) }
         #expect(container.kernel.take().count == 3)
-        container.fs.endReplays()
+        container.fs.replays.end()
         #expect(container.kernel.take().count == 16_384)
-        #expect(container.fs.nextReplay() == nil)
+        #expect(container.fs.replays.next() == nil)
         try container.cloud.add("last", [])
         #expect(container.kernel.take() == [.listing(1)])
     }
@@ -371,18 +371,18 @@ import UbiquityVFS
     @Test func unwatchableChangeIsNotReplayed() throws {
         let container = try replaying()
         let folder = try container.cloud.add("d", [], kind: .directory)
-        container.fs.finishReplayIfAny()
+        container.fs.replays.finishIfAny()
         let row = try container.cloud.add("a", [1], in: folder.key)
         try container.cloud.change(row.key, .attributes) { $0.mode = 0o600 }
         try container.cloud.add("b", [])
-        #expect(container.fs.nextReplay()?.place.name == name("b"))
-        container.fs.finishReplay(false)
+        #expect(container.fs.replays.next()?.place.name == name("b"))
+        container.fs.replays.finish(false)
     }
 }
 
-extension ClaimedFileSystem {
+extension ReplayCalls {
     /// Executes nothing, as if the call had failed.
-    fileprivate func finishReplayIfAny() {
-        if nextReplay() != nil { finishReplay(false) }
+    fileprivate func finishIfAny() {
+        if next() != nil { finish(false) }
     }
 }

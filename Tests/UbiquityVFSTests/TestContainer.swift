@@ -13,7 +13,7 @@ final class TestContainer: Sendable {
     let contents: ContentStore
     let cloud: FakeCloud
     let control = FakeControl()
-    let kernel = KernelNews()
+    let kernel = RecordingKernelCache()
     let raw: ContainerFileSystem
     /// The file system as programs see it.
     let fs: ClaimedFileSystem
@@ -32,7 +32,7 @@ final class TestContainer: Sendable {
         cloud = FakeCloud(index: index, contents: contents)
         guard let container = ContainerID("test") else { throw UbiquityError(.invalid, "no container id") }
         raw = try ContainerFileSystem(
-            ContainerFileSystem.Parts(
+            FileSystemParts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
                 container: container, logger: Logger(label: "test"), coordination: coordination,

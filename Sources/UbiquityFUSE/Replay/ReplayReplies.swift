@@ -7,7 +7,7 @@ internal import UbiquityVFS
 // Answers to the process that replays remote changes.
 extension Reply {
     consuming func replayLookup(_ parent: UInt64, _ name: [UInt8], _ fileSystem: ClaimedFileSystem) {
-        answer(with: { try fileSystem.replayLookup(parent: parent, name: name) }) { reply, found in
+        answer(with: { try fileSystem.replayAnswers.lookup(parent: parent, name: name) }) { reply, found in
             guard let found else {
                 // Not cached: for every other process the name exists.
                 var absent = fuse_entry_param.absentNow
@@ -20,7 +20,7 @@ extension Reply {
     consuming func replayMaking(
         _ parent: UInt64, _ name: [UInt8], _ type: UInt32, _ fileSystem: ClaimedFileSystem
     ) {
-        answer(with: { try fileSystem.replayMaking(parent: parent, name: name, type: type) }) { reply, made in
+        answer(with: { try fileSystem.replayAnswers.make(parent: parent, name: name, type: type) }) { reply, made in
             reply.entry(made, fileSystem)
         }
     }
@@ -32,7 +32,7 @@ extension Reply {
         _ parent: UInt64, _ name: [UInt8], _ info: fuse_file_info,
         _ fileSystem: ClaimedFileSystem
     ) {
-        let body = { try fileSystem.replayMaking(parent: parent, name: name, type: FileMode.file) }
+        let body = { try fileSystem.replayAnswers.make(parent: parent, name: name, type: FileMode.file) }
         answer(with: body) { reply, made in
             var entry = made.entry
             var info = info
@@ -46,7 +46,7 @@ extension Reply {
     consuming func replayRemoval(
         _ parent: UInt64, _ name: [UInt8], _ isDirectory: Bool, _ fileSystem: ClaimedFileSystem
     ) {
-        let body = { try fileSystem.replayRemoval(parent: parent, name: name, directory: isDirectory) }
+        let body = { try fileSystem.replayAnswers.remove(parent: parent, name: name, directory: isDirectory) }
         answer(with: body) { reply, _ in reply.done() }
     }
 
@@ -54,7 +54,7 @@ extension Reply {
         _ parent: UInt64, _ name: [UInt8], _ newParent: UInt64, _ newName: [UInt8], _ fileSystem: ClaimedFileSystem
     ) {
         let body = {
-            try fileSystem.replayRename(parent: parent, name: name, newParent: newParent, newName: newName)
+            try fileSystem.replayAnswers.rename(parent: parent, name: name, newParent: newParent, newName: newName)
         }
         answer(with: body) { reply, _ in reply.done() }
     }

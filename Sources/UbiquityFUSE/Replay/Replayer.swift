@@ -16,33 +16,33 @@ final class Replayer: Sendable {
     /// Pause between two attempts to start the process.
     private static let pause: Duration = .seconds(10)
 
-    private let fileSystem: ClaimedFileSystem
+    private let replays: ReplayCalls
     private let mount: ReplayProcess.Mount
     private let logger: Logger
 
     /// Nil if the mount cannot be distinguished from others.
-    init?(fileSystem: ClaimedFileSystem, mountPoint: String, device: UInt32?, logger: Logger) {
+    init?(replays: ReplayCalls, mountPoint: String, device: UInt32?, logger: Logger) {
         var found = CUbiquity_Identity()
         guard let device, let folder = try? FileDescriptor.open(mountPoint, [.pathOnly, .directory, .noFollow]),
             CUbiquity_identity(folder.rawValue, &found) == 0, found.deviceMajor == 0, found.deviceMinor == device
         else { return nil }
-        self.fileSystem = fileSystem
+        self.replays = replays
         self.logger = logger
         mount = ReplayProcess.Mount(path: mountPoint, device: device, number: found.mount)
     }
 
     func start() {
-        fileSystem.beginReplays()
+        replays.begin()
         DedicatedThread.start(name: "replays") { [self] in run() }
     }
 
     /// Ends the thread and the process. Returns at once.
-    func end() { fileSystem.endReplays() }
+    func end() { replays.end() }
 
     private func run() {
         var helper: ReplayHelper?
         var failedAt: ContinuousClock.Instant?
-        while let call = fileSystem.nextReplay() {
+        while let call = replays.next() {
             // Never run two processes: a hanging one's requests must be recognized as long as any may come.
             if helper?.hasEnded == true { helper = nil }
             if helper == nil, failedAt.map({ ContinuousClock.now - $0 > Self.pause }) ?? true {
@@ -55,23 +55,23 @@ final class Replayer: Sendable {
     }
 
     private func carryOut(_ call: ReplayCall, _ helper: ReplayHelper?) {
-        guard let helper else { return fileSystem.finishReplay(false) }
+        guard let helper else { return replays.finish(false) }
         switch helper.perform(call, atMost: Self.limit) {
         case .answered(let error):
             if let error { logger.debug("not replayed", metadata: ["error": "\(error)", "call": "\(call.kind)"]) }
-            fileSystem.finishReplay(error == nil)
-        case .ended: fileSystem.finishReplay(false)
+            replays.finish(error == nil)
+        case .ended: replays.finish(false)
         case .hanging:
             logger.info("a remote change waits for a program's call; watching programs miss some events")
-            fileSystem.finishReplay(false)
-            fileSystem.dropReplays()
+            replays.finish(false)
+            replays.drop()
         }
     }
 
     private func makeHelper() -> ReplayHelper? {
         do throws(Errno) {
-            return try ReplayHelper(executable: ProcessHost.executable, mount: mount) { [fileSystem] process in
-                fileSystem.setReplayProcess(process)
+            return try ReplayHelper(executable: ProcessHost.executable, mount: mount) { [replays] process in
+                replays.setProcess(process)
             }
         } catch {
             logger.warning("watching programs get no events of remote changes", metadata: ["error": "\(error)"])

@@ -1,20 +1,30 @@
+internal import Synchronization
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
-package import UbiquitySystem
+internal import UbiquitySystem
 
-// stat(2), and the calls that set attributes.
-extension ContainerFileSystem {
-    /// - Parameter handle: the open file's handle, if the request has one.
-    package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
-        if let node = versionNodes.node(ino) { return try attributes(of: node, ino) }
-        let (row, isOrphan) = try row(ino)
-        // While a program writes to the file, the kernel asks for its attributes each time.
-        if row.contentState == .complete, !row.isWriting { inodes.withNode(ino) { $0.looks.add() } }
-        return try attributes(of: row, isOrphan: isOrphan)
+/// The attributes of items, as stat(2) shows them.
+///
+/// It has no state of its own. Every room that answers with attributes calls it. It calls `BackingFiles` for the size
+/// and times of files that are being written.
+final class Attributes: Room {
+    let context: FileSystemContext
+    private let backing: BackingFiles
+
+    init(_ context: FileSystemContext, backing: BackingFiles) {
+        self.context = context
+        self.backing = backing
     }
 
-    func attributes(of row: ItemRow, isOrphan: Bool = false) throws -> NodeAttributes {
+    func of(_ ino: UInt64) throws -> NodeAttributes {
+        let (row, isOrphan) = try context.row(ino)
+        // While a program writes to the file, the kernel asks for its attributes each time.
+        if row.contentState == .complete, !row.isWriting { inodes.withNode(ino) { $0.looks.add() } }
+        return try of(row, isOrphan: isOrphan)
+    }
+
+    func of(_ row: ItemRow, isOrphan: Bool = false) throws -> NodeAttributes {
         switch row.kind {
         case .directory:
             let count = isOrphan ? -2 : try directoryCount(in: row)
@@ -87,19 +97,12 @@ extension ContainerFileSystem {
     private func blocks(of row: ItemRow) throws -> Int64 {
         guard row.size > 0 else { return 0 }
         guard row.contentState != .none, let content = row.content else { return 1 }
-        let open = openFile(of: content, ino: row.ino)
+        let open = backing.openFile(of: content, ino: row.ino)
         guard let status = try open?.status() ?? contents.status(of: content) else { return 1 }
         // Some file systems also report 0 blocks for a file that was just written.
         guard status.blocks == 0, status.size > 0, row.contentState == .complete else { return max(status.blocks, 1) }
         let file = try open ?? contents.open(content, writable: false)
         return try file.nextData(from: 0) == nil ? 0 : 1
-    }
-
-    /// The content's descriptor, if the file is open or was a moment ago. Opening it by path takes several times as
-    /// long.
-    func openFile(of content: ContentID, ino: UInt64) -> FileDescriptor? {
-        if let file = idle.file(ino, content) { return file }
-        return openNodes.node(ino)?.state.withLock { $0.whole?.id == content ? $0.whole?.file : nil }
     }
 
     /// The number of directories in it, counted again only after a change.
@@ -114,118 +117,44 @@ extension ContainerFileSystem {
         return count
     }
 
-    // MARK: Changing
-
-    /// - Parameter handle: the open file's handle, if the change has one (ftruncate).
-    package func setAttributes(
-        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
-    ) throws -> Answer<NodeAttributes> {
-        guard !isInVersions(ino) else { throw Errno.EPERM }
-        guard let size = changes.size else { return .now(try setMetadata(of: ino, changes, caller)) }
-        return try truncate(ino, to: size, handle: handle, caller).map { [self] in
-            try setMetadata(of: ino, changes, caller)
+    /// The item's attributes, for an answer that makes the inode known to the kernel.
+    func known(_ row: ItemRow) throws -> NodeAttributes {
+        inodes.addLookup(row.ino)
+        do { return try of(row) } catch {
+            inodes.forget(row.ino, 1)
+            throw error
         }
     }
 
-    private func setMetadata(of ino: UInt64, _ changes: AttributeChanges, _ caller: Caller) throws -> NodeAttributes {
-        // Earlier writes must be recorded before this change, under their own author.
-        finishCloses(of: ino)
-        let (row, isOrphan) = try row(ino)
-        if isOrphan { try requireOpen(row) }
-        if changes.dropsPrivileges, !mayDropPrivileges(of: row, caller) { throw Errno.EPERM }
-        // One time for both: a program that sets both to the present expects them to be equal.
-        let now = parts.timekeeper.now()
-        let change = attributeChange(row, changes, caller, now)
-        noteAccess(ino, changes, now)
-        if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
-        // Setting only the access time also changes the status time.
-        let isChange = change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil
-        guard isChange || changes.accessedAt != nil || changes.dropsPrivileges else {
-            return try attributes(of: row, isOrphan: isOrphan)
+    /// The same for a row that was read before the kernel counted as knowing the inode. The kernel got no invalidation
+    /// for changes in between, so the row is read again.
+    /// - Parameters:
+    ///   - commits: `foreignCommits` before the row was read.
+    ///   - again: reads the row once more.
+    /// - Returns: nil if the name leads to another item by now.
+    func known(_ row: ItemRow, since commits: UInt64, again: () throws -> ItemRow?) throws -> NodeAttributes? {
+        inodes.addLookup(row.ino)
+        do {
+            guard inodes.foreignCommits.load(ordering: .acquiring) != commits else { return try of(row) }
+            if let now = try again(), now.ino == row.ino { return try of(now) }
+        } catch {
+            inodes.forget(row.ino, 1)
+            throw error
         }
-        if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {
-            openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true }
-        }
-        guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change, at: now)) }
-        let changed = row.applying(change, now: now)
-        inodes.withNode(ino) { $0.orphan = changed }
-        return try attributes(of: changed, isOrphan: true)
+        inodes.forget(row.ino, 1)
+        return nil
     }
 
-    /// Throws ESTALE for a file that a remote change removed while no program had it open. The kernel knows it only by
-    /// a name that now leads elsewhere or nowhere, and looks that up again. Whether a folder is open is not known.
-    func requireOpen(_ orphan: ItemRow) throws {
-        if orphan.kind == .file, orphan.entry != nil, openNodes.node(orphan.ino) == nil { throw Errno.ESTALE }
-    }
-
-    /// Whether the caller may drop privileges: the owner may, and so may a program about to write. The kernel does not
-    /// say which of the two calls.
-    private func mayDropPrivileges(of row: ItemRow, _ caller: Caller) -> Bool {
-        if caller.uid == 0 || caller.uid == row.uid { return true }
-        if row.kind == .directory || FileMode.withoutPrivileges(row.mode) == nil { return true }
-        return files.all.contains { $0.flags.writes && $0.node.ino == row.ino }
-    }
-
-    private func attributeChange(
-        _ row: ItemRow, _ changes: AttributeChanges, _ caller: Caller, _ now: Timestamp
-    ) -> AttributeChange {
-        var change = AttributeChange(mode: changes.mode, uid: changes.uid, gid: changes.gid)
-        switch changes.modifiedAt {
-        case .now: change.modifiedAt = now
-        case .at(let time): change.modifiedAt = time
-        case nil: break
-        }
-        // A new owner, and a truncation by an ordinary user, clear the set-user-id and set-group-id bits. With
-        // HANDLE_KILLPRIV_V2 the kernel leaves that to the file system.
-        let givesAway = changes.uid != nil || changes.gid != nil || changes.dropsPrivileges
-            || (changes.size != nil && caller.uid != 0)
-        if changes.mode == nil, givesAway, row.kind != .directory, let cleared = FileMode.withoutPrivileges(row.mode) {
-            change.mode = cleared
-        }
-        return change
-    }
-
-    /// Records an explicitly set access time while the kernel knows the file. Reads do not change the access time, and
-    /// it is not stored.
-    private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges, _ now: Timestamp) {
-        guard let time = changes.accessedAt else { return }
-        let accessed: Timestamp
-        switch time {
-        case .now: accessed = now
-        case .at(let time): accessed = time
-        }
-        inodes.withNode(ino) { $0.accessedAt = accessed }
-    }
-
-    /// Sets the modification time of an open file's backing file too, because `stat` reads it there. This is not a
-    /// change of the content.
-    private func setBackingTime(_ ino: UInt64, _ time: Timestamp) throws {
-        guard let node = openNodes.node(ino) else { return }
-        try node.state.withLock { state throws(Errno) in
-            guard let file = state.whole?.file else { return }
-            // Writes that bypass this process may happen between the two looks; then the file counts as changed.
-            let seesWrites = state.service.backing == nil && !state.mayBeMapped
-            let stamp = OpenNode.Stamp(try file.status())
-            let isUnchanged = seesWrites && state.stamp == stamp
-            try file.setTimes(accessed: nil, modified: time)
-            if isUnchanged { state.stamp = OpenNode.Stamp(try file.status()) }
-        }
-    }
-
-    package func readLink(_ ino: UInt64) throws -> [UInt8] {
-        if let node = versionNodes.node(ino) {
-            guard let member = versionNodes.member(node), member.kind == .symlink else { throw Errno.EINVAL }
-            return member.linkTarget
-        }
-        let row = try row(ino).row
+    func readLink(_ ino: UInt64) throws -> [UInt8] {
+        let row = try context.row(ino).row
         guard row.kind == .symlink else { throw Errno.EINVAL }
         return row.linkTarget
     }
 
     /// Size and free space: the smaller of the disk that holds the contents and the account's quota.
-    package func statistics() throws -> FileSystemStatus {
+    func statistics() throws -> FileSystemStatus {
         let disk = try FileSystem.fileSystemStatus(contents.stagingDirectory)
-        guard let space = parts.transfers.space else { return disk }
+        guard let space = context.parts.transfers.space else { return disk }
         return disk.within(quota: space.quotaBytes, used: space.usedBytes)
     }
 }

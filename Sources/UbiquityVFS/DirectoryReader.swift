@@ -3,15 +3,35 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Reading directories.
-extension ContainerFileSystem {
+/// Reads directories other than versions folders.
+///
+/// It looks up the entries that left directories lately (`Departures`), so that a reader continues at its place. The
+/// façade calls it. It calls `Attributes` and `VisibleConflicts`.
+final class DirectoryReader: Room {
+    let context: FileSystemContext
+    private let attributes: Attributes
+    private let versions: VersionsFolder
+    private let visibleConflicts: VisibleConflicts
+    private let departures: Departures
+
+    init(
+        _ context: FileSystemContext, attributes: Attributes, versions: VersionsFolder,
+        visibleConflicts: VisibleConflicts, departures: Departures
+    ) {
+        self.context = context
+        self.attributes = attributes
+        self.versions = versions
+        self.visibleConflicts = visibleConflicts
+        self.departures = departures
+    }
+
     /// Emits the entries of a directory other than a versions folder, from `offset` until `emit` returns false. With
     /// attributes, each accepted entry counts as a lookup.
     /// - Parameter room: about how many entries fit.
-    package func readDirectory(
+    func read(
         _ ino: UInt64, offset: Int64, withAttributes: Bool, room: Int, emit: (DirectoryItem) -> Bool
     ) throws {
-        let (row, isOrphan) = try row(ino)
+        let (row, isOrphan) = try context.row(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }
         guard try emitDots(row, from: offset, isOrphan: isOrphan, emit), !isOrphan else { return }
         var after: ItemName?
@@ -22,7 +42,7 @@ extension ContainerFileSystem {
         }
         let limit = max(room, Self.smallestBatch)
         while true {
-            let commits = foreignCommits.load(ordering: .acquiring)
+            let commits = inodes.foreignCommits.load(ordering: .acquiring)
             let batch = try index.peek { try $0.children(of: row.key, after: after, limit: limit) }
             departures.forget(batch.lazy.map(\.ino), from: ino)
             let taken = try self.emit(batch, since: withAttributes ? commits : nil, emit)
@@ -40,11 +60,11 @@ extension ContainerFileSystem {
             guard let name = child.entry?.name, let row = try index.peek({ try $0.named(child) }) else { continue }
             // Count the lookup first: once the answer has it, the kernel may forget it at any time. For an entry that
             // has another name or none by now, the kernel gets only the name.
-            let found = try commits.flatMap { try known(row, since: $0) { try leading(from: child) } }
+            let found = try commits.flatMap { try attributes.known(row, since: $0) { try leading(from: child) } }
             // By the name's own number: a file may have several names in one directory.
             let item = DirectoryItem(
                 name: name.bytes, offset: DirectoryOffset.after(child.ino),
-                attributes: found ?? Self.identity(of: row.ino, row.kind), isCounted: commits == nil || found != nil)
+                attributes: found ?? .identity(of: row.ino, row.kind), isCounted: commits == nil || found != nil)
             guard emit(item) else {
                 if found != nil { inodes.forget(row.ino, 1) }
                 return count
@@ -66,14 +86,14 @@ extension ContainerFileSystem {
         if offset < DirectoryOffset.afterDot {
             let item = DirectoryItem(
                 name: [UInt8(ascii: ".")], offset: DirectoryOffset.afterDot,
-                attributes: Self.identity(of: row.ino, .directory), isCounted: false)
+                attributes: NodeAttributes.identity(of: row.ino, .directory), isCounted: false)
             guard emit(item) else { return false }
         }
         if offset < DirectoryOffset.afterDotDot {
             let parent = row.entry?.parent.inode ?? row.ino
             let item = DirectoryItem(
                 name: [UInt8(ascii: "."), UInt8(ascii: ".")], offset: DirectoryOffset.afterDotDot,
-                attributes: Self.identity(of: parent, .directory), isCounted: false)
+                attributes: NodeAttributes.identity(of: parent, .directory), isCounted: false)
             guard emit(item) else { return false }
         }
         return true
@@ -87,7 +107,7 @@ extension ContainerFileSystem {
         var known: VersionsListing?, first = 0
         if DirectoryOffset.isOfConflict(offset) {
             let offset = DirectoryOffset.ofListing(offset)
-            known = versionListings.listing(of: row.ino, at: offset)
+            known = versions.listings.listing(of: row.ino, at: offset)
             first = VersionsListing.place(of: offset)
         }
         let listing: VersionsListing
@@ -98,23 +118,16 @@ extension ContainerFileSystem {
                 VersionsListing.Entry(name: $0.name, node: $0.node, kind: $0.document.kind)
             }
             guard !entries.isEmpty else { return true }
-            listing = versionListings.add(row.ino, entries)
+            listing = versions.listings.add(row.ino, entries)
         }
         for place in first..<max(first, listing.entries.count) {
             let entry = listing.entries[place]
             let item = DirectoryItem(
                 name: entry.name.bytes, offset: DirectoryOffset.ofConflict(listing.offset(after: place)),
-                attributes: Self.identity(of: versionNodes.number(of: entry.node), entry.kind), isCounted: false)
+                attributes: .identity(of: versionNodes.number(of: entry.node), entry.kind), isCounted: false)
             guard emit(item) else { return false }
         }
         return true
-    }
-
-    /// Inode number and type only, as in a listing without attributes.
-    static func identity(of ino: UInt64, _ kind: ItemKind) -> NodeAttributes {
-        NodeAttributes(
-            ino: ino, mode: FileMode.type(of: kind), links: 1, uid: 0, gid: 0, size: 0, blocks: 0, accessedAt: .zero,
-            modifiedAt: .zero, changedAt: .zero)
     }
 
     /// The name after which an offset continues; nil for the beginning.

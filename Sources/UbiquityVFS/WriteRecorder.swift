@@ -5,10 +5,21 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Records the changes that writers made in the index, and flushes them.
-extension ContainerFileSystem {
+/// Records in the index what writers changed in backing files: size, times and the pending change.
+///
+/// It holds the files whose last close could not be recorded. `OpenFiles`, `DelayedCloses`, `MappedFiles` and
+/// `Truncation` call it, with the file's `OpenNode.state` locked where they pass the state. It calls the index only.
+final class WriteRecorder: Room {
+    let context: FileSystemContext
+    /// Files whose last close could not be recorded in the index.
+    private let unrecorded = Lock<Set<UInt64>>([])
+
+    init(_ context: FileSystemContext) {
+        self.context = context
+    }
+
     /// Records a change of the backing file since its last record in the index.
-    func note(_ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool) throws {
+    func record(_ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool) throws {
         guard state.isRecorded, let file = state.whole?.file else { return }
         let status = try file.status()
         let stamp = OpenNode.Stamp(status)
@@ -18,7 +29,7 @@ extension ContainerFileSystem {
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
         do {
             // Flushes and periodic looks have no calling program, but a program made the write.
-            _ = try parts.coordination.attributing(to: state.doer ?? Doer.current) {
+            _ = try context.parts.coordination.attributing(to: state.doer ?? Doer.current) {
                 try index.noteWriting(
                     ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
                     changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
@@ -28,11 +39,11 @@ extension ContainerFileSystem {
             state.isRecorded = false
             return
         }
-        setNoted(stamp, stillOpen: stillOpen, &state)
+        setRecorded(stamp, stillOpen: stillOpen, &state)
     }
 
     /// Updates the state after the index has recorded the backing file up to `stamp`.
-    func setNoted(_ stamp: OpenNode.Stamp, stillOpen: Bool, _ state: inout OpenNode.State) {
+    func setRecorded(_ stamp: OpenNode.Stamp, stillOpen: Bool, _ state: inout OpenNode.State) {
         state.stamp = stamp
         state.unrest = nil
         state.awaitsFirstNote = false
@@ -45,28 +56,28 @@ extension ContainerFileSystem {
     }
 
     private func isTooFresh(_ stamp: OpenNode.Stamp) -> Bool {
-        !parts.passthrough.timesTellAll
-            && ContentScanner.isRacy(changedAt: stamp.changedAt, scannedAt: parts.timekeeper.now())
+        !context.parts.passthrough.timesTellAll
+            && ContentScanner.isRacy(changedAt: stamp.changedAt, scannedAt: context.parts.timekeeper.now())
     }
 
     /// Records the writes so far to a file that may still be open. A later change that counts as newer then finds them
     /// recorded.
-    package func noteWrites(to ino: UInt64) throws {
+    func recordWrites(to ino: UInt64) throws {
         guard let node = openNodes.node(ino) else { return }
         try node.state.withLock { state in
             guard state.isRecorded else { return }
-            try note(node, &state, stillOpen: true)
+            try record(node, &state, stillOpen: true)
         }
     }
 
     /// Records all files that are open for writing or mapped, so that a file that stays open long is uploaded
     /// meanwhile. Called every few seconds.
-    func noteOpenWriters() {
+    func recordOpenWriters() {
         for node in openNodes.all {
             do {
                 try node.state.withLock { state in
                     guard state.isRecorded, try isAtRest(node, &state) else { return }
-                    try note(node, &state, stillOpen: true)
+                    try record(node, &state, stillOpen: true)
                 }
             } catch {
                 logger.warning(
@@ -126,115 +137,44 @@ extension ContainerFileSystem {
 
     /// Records the last writer's close. No caller can receive a failure (the disk is full), so it is retried. If the
     /// process ends first, the next start finds that the file was being written.
-    func noteLastClose(_ node: OpenNode, _ state: inout OpenNode.State) {
-        do { try note(node, &state, stillOpen: false) } catch {
+    func recordLastClose(_ node: OpenNode, _ state: inout OpenNode.State) {
+        do { try record(node, &state, stillOpen: false) } catch {
             logger.error(
                 "cannot record the last writes to a file; retrying",
                 metadata: ["inode": "\(node.ino)", "error": "\(error)"])
-            unnoted.withLock { _ = $0.insert(node.ino) }
+            retryLater(node.ino)
             state.isRecorded = false
         }
     }
 
-    func retryNotes() {
-        let waiting = unnoted.withLock { waiting in
+    /// - Returns: nil if the file needs no record, or one of more than size and times.
+    func recording<R>(
+        _ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool, _ change: (WritingNote) throws -> R
+    ) throws -> R? {
+        // If the file's status cannot be read, the change must not fail: the file's own record tries again and reports
+        // the error.
+        guard state.isRecorded, !state.hasPrivileges, let status = try? state.whole?.file.status() else { return nil }
+        // A mapping must be written back when others may go on writing; and a fresh content must lose that mark.
+        if stillOpen, try state.mayBeMapped || index.row(ino: node.ino)?.isFresh != false { return nil }
+        let stamp = OpenNode.Stamp(status)
+        let isChange = state.isChanged(stamp, stillOpen: stillOpen)
+        guard isChange || !stillOpen else { return nil }
+        let writing = WritingNote(
+            ino: node.ino, isChange: isChange, size: status.size, modifiedAt: status.modifiedAt,
+            changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
+        let result = try change(writing)
+        setRecorded(stamp, stillOpen: stillOpen, &state)
+        return result
+    }
+
+    /// Takes the inodes of files whose last close could not be recorded.
+    func takeUnrecorded() -> Set<UInt64> {
+        unrecorded.withLock { waiting in
             defer { waiting = [] }
             return waiting
         }
-        for ino in waiting {
-            do { try noteAgain(ino) } catch {
-                logger.error(
-                    "still cannot record the last writes to a file", metadata: ["inode": "\(ino)", "error": "\(error)"])
-                unnoted.withLock { _ = $0.insert(ino) }
-            }
-        }
     }
 
-    /// Opens the file as a writer and closes it, which records its state.
-    private func noteAgain(_ ino: UInt64) throws {
-        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .writeOnly) else {
-            return
-        }
-        try files.object(opened.handle).node.state.withLock { $0.isTouched = true }
-        releaseNow(opened.handle)
-    }
-
-    /// Makes content and names durable. A program that gets success keeps its data through a power loss.
-    package func sync(_ handle: UInt64) throws {
-        let file = try files.object(handle)
-        guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
-        try requireSyncs(of: whole.id)
-        let before = try whole.file.status()
-        let isReplacement = index.isReplacement(whole.id)
-        // Writes from here on are not part of this call.
-        try file.node.state.withLock { state in
-            if state.leavesNoteToClose(), noteSoon(file.node.ino) { return }
-            try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
-        }
-        if isReplacement { return try syncReplacement(whole, file.node, before) }
-        if !file.node.state.withLock({ $0.writesThrough }), try syncInJournal(whole, before) {
-            // Another handle may have begun to write past the journal meanwhile.
-            guard file.node.state.withLock({ $0.writesThrough }) else { return }
-            return try syncContent(of: whole, file.node, before)
-        }
-        guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
-        // Index or content may reach the disk without the other, for instance when another file's fsync flushes the
-        // index. With one flush for both, an fsync takes hardly longer than that of the content alone.
-        if parts.sharesFlushes,
-            try index.makeDurable(
-                byFlushOf: before.device, start: { try sendContent(of: whole) },
-                sync: { try syncContent(of: whole, file.node, before) })
-        {
-            return
-        }
-        // Flush both at the same time: that takes 0.8 of the time of one after the other (measured).
-        try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
-            try index.makeDurable()
-        }
-    }
-
-    /// Throws the error of an earlier failed sync of the content.
-    func requireSyncs(of id: ContentID) throws {
-        if let failure = contents.failure(of: id) { throw failure }
-    }
-
-    /// Syncs a content that has replaced another. It flushes the content, then drops the record of the old one, then
-    /// flushes the index. So whenever power fails, one of the two exists, and after the sync the new one does.
-    private func syncReplacement(_ whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
-        try syncContent(of: whole, node, before)
-        try index.forgetReplacements([whole.id])
-        try index.makeChangesDurable()
-    }
-
-    func rememberingFailure(of id: ContentID, _ body: () throws(Errno) -> Void) throws {
-        do throws(Errno) { try body() } catch {
-            contents.noteFailedSync(id, UbiquityError(error, doing: "sync the content", at: contents.path(of: id)))
-            throw error
-        }
-    }
-
-    private func sendContent(of whole: OpenNode.Whole) throws {
-        try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.startWriting() }
-    }
-
-    func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
-        let kept = contents.journal?.mark(of: whole.id)
-        try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.syncData() }
-        let (isFirst, needsName) = node.state.withLock { state in
-            guard state.whole?.id == whole.id else { return (false, false) }
-            defer { state.isSynced = true }
-            return (!state.isSynced, !state.isNameSynced)
-        }
-        if isFirst { preparedContents.noteSync(now: parts.timekeeper.now()) }
-        if needsName {
-            try contents.syncName(of: whole.id)
-            node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
-        }
-        let isWhollyThere = node.state.withLock { $0.whole?.id == whole.id && $0.isNameSynced }
-        if let kept, isWhollyThere { try forgetKept(whole.id, kept) }
-        contents.noteSynced(whole.id, before)
-    }
-
-    /// Makes names durable. The index has the names of all directories.
-    package func syncDirectory() throws { try index.makeChangesDurable() }
+    /// Tries again later to record the file.
+    func retryLater(_ ino: UInt64) { unrecorded.withLock { _ = $0.insert(ino) } }
 }

@@ -3,12 +3,34 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Reading and writing.
-extension ContainerFileSystem {
+/// Reads and writes open files.
+///
+/// It has no state of its own. The façade calls it. It calls `OpenFiles`, `BackingFiles` for a writer that waited for
+/// the content, `ContentSync` for synchronous writes, and the `Materializer` for bytes that are not on this device.
+final class FileIO: Room {
+    let context: FileSystemContext
+    private let openFiles: OpenFiles
+    private let backing: BackingFiles
+    private let contentSync: ContentSync
+    private let arriving: ArrivingContents
+    private let waitingCalls: WaitingCalls
+
+    init(
+        _ context: FileSystemContext, openFiles: OpenFiles, backing: BackingFiles, contentSync: ContentSync,
+        arriving: ArrivingContents, waitingCalls: WaitingCalls
+    ) {
+        self.context = context
+        self.openFiles = openFiles
+        self.backing = backing
+        self.contentSync = contentSync
+        self.arriving = arriving
+        self.waitingCalls = waitingCalls
+    }
+
     /// Reads. Answers at once with bytes on this device; for others the answer waits. O_NONBLOCK has no effect, as on a
     /// disk: programs take EAGAIN from a regular file for a failure.
-    package func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {
-        let file = try files.object(handle)
+    func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {
+        let file = try openFiles.object(handle)
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
             return .now(FileData(descriptor: whole, offset: offset, length: length))
         }
@@ -37,7 +59,7 @@ extension ContainerFileSystem {
         let range = Self.range(of: content, offset, length)
         let data = FileData(descriptor: content.file, offset: offset, length: range.count)
         if range.isEmpty || content.contains(range) { return .now(data) }
-        let materializer = parts.materializer
+        let materializer = context.parts.materializer
         return .later {
             try await materializer.fill(content, range)
             return data
@@ -46,10 +68,10 @@ extension ContainerFileSystem {
 
     /// Writes all bytes to the backing file.
     /// - Parameter isSynced: whether the bytes must be on disk before the answer, as by `sync`.
-    package func write(
+    func write(
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool = false, caller: Caller
     ) throws -> Int {
-        let file = try files.object(handle)
+        let file = try openFiles.object(handle)
         guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
         let whole = try written(file, by: caller)
         do {
@@ -57,7 +79,7 @@ extension ContainerFileSystem {
             defer { file.node.state.withLock { $0.isTouched = true } }
             try whole.write(bytes, at: offset)
         }
-        if isSynced { try sync(handle) }
+        if isSynced { try contentSync.sync(handle) }
         return bytes.count
     }
 
@@ -65,8 +87,8 @@ extension ContainerFileSystem {
 
     /// fallocate(2), as far as the underlying file system supports it. Ranges of a placeholder need its content; an
     /// open for writing has waited for that.
-    package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64, caller: Caller) throws {
-        let file = try files.object(handle)
+    func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64, caller: Caller) throws {
+        let file = try openFiles.object(handle)
         guard file.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, length > 0 else { throw Errno.EINVAL }
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
@@ -85,7 +107,7 @@ extension ContainerFileSystem {
     /// Throws EDQUOT if the file would grow by more than `df` shows as free in the account. A program that reserves
     /// space needs to know before it writes, because the cloud would refuse the content.
     private func requireAccountSpace(for ino: UInt64, _ file: FileDescriptor, until end: Int64) throws {
-        guard let space = parts.transfers.space, try index.row(ino: ino)?.isExcluded == false else { return }
+        guard let space = context.parts.transfers.space, try index.row(ino: ino)?.isExcluded == false else { return }
         let growth = try end - file.status().size
         guard growth <= 0 || growth <= max(0, space.quotaBytes) - max(0, space.usedBytes) else { throw Errno.EDQUOT }
     }
@@ -94,10 +116,10 @@ extension ContainerFileSystem {
     /// on this device. The kernel then copies them itself, and waits for each without the target's lock. Until this
     /// call is answered it holds that lock, and a program that removes the target would wait for it with the folder
     /// locked.
-    package func copyRange(
+    func copyRange(
         from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64, caller: Caller
     ) throws -> Int64 {
-        let target = try files.object(target)
+        let target = try openFiles.object(target)
         guard target.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, sourceOffset >= 0, length >= 0 else { throw Errno.EINVAL }
         // The answer has 32 bits; a program continues with the rest.
@@ -125,14 +147,14 @@ extension ContainerFileSystem {
 
     /// lseek(2) to data or a hole. A placeholder is all data: programs that skip holes must not skip bytes that are not
     /// downloaded.
-    package func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
-        let file = try files.object(handle)
+    func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
+        let file = try openFiles.object(handle)
         let whole = file.node.state.withLock { $0.whole?.file }
         let size: Int64
         if case .content(let content) = file.partial, whole == nil {
             size = content.size
         } else {
-            size = try whole?.status().size ?? row(file.node.ino).row.size
+            size = try whole?.status().size ?? context.row(file.node.ino).row.size
         }
         guard offset >= 0, offset < size else { throw Errno.ENXIO }
         switch (Whence(rawValue: whence), whole) {
@@ -150,5 +172,76 @@ extension ContainerFileSystem {
     private enum Whence: Int32 {
         case data = 3
         case hole = 4
+    }
+
+    // MARK: Late writers
+
+    /// The descriptor for a write. Clears the privileges that a write must clear.
+    /// - Throws: as `writable`.
+    func written(_ file: OpenFile, by caller: Caller) throws -> FileDescriptor {
+        let (whole, hasPrivileges) = try writable(file)
+        if hasPrivileges, let row = try index.row(ino: file.node.ino) { try context.clearPrivileges(row, caller) }
+        return whole
+    }
+
+    /// The file the handle writes to, and whether a write clears privileges of the file.
+    /// - Throws: `EAGAIN` if the content is missing: the caller must wait for `awaitWritable` first.
+    func writable(_ file: OpenFile) throws -> (file: FileDescriptor, hasPrivileges: Bool) {
+        guard file.flags.writes else { throw Errno.EBADF }
+        guard try isWriter(file) else { throw Errno.EAGAIN }
+        let (whole, hasPrivileges) = file.node.state.withLock { ($0.whole?.file, $0.hasPrivileges) }
+        guard let whole else { throw Errno.EIO }
+        return (whole, hasPrivileges)
+    }
+
+    /// Waits until the handle can write; returns at once if the content is complete. O_NONBLOCK affects only the open
+    /// of a regular file.
+    func awaitWritable(_ handle: UInt64) throws -> Answer<Void> {
+        let file = try openFiles.object(handle)
+        guard try file.flags.writes && !isWriter(file) else { return .now(()) }
+        let waiting: Answer<Void> = .later { [self] in
+            for _ in 0..<Self.writingAttempts {
+                try await arriving.materialize(file.node.ino)
+                if try isWriter(file) { return }
+            }
+            throw Errno.ESTALE
+        }
+        return waitingCalls.watching(waiting, file.node.ino)
+    }
+
+    /// Attempts of a write when the content is evicted after its download.
+    private static let writingAttempts = 16
+
+    /// Writes once the content is complete.
+    func writeWhenWritable(
+        _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool, caller: Caller
+    ) throws -> Answer<Int> {
+        switch try awaitWritable(handle) {
+        case .now: return .now(try write(handle, offset: offset, bytes, isSynced: isSynced, caller: caller))
+        case .later(let wait):
+            // The kernel's buffer is invalid by the time the content arrives.
+            let copy = [UInt8](bytes)
+            return .later { [self] in
+                try await wait()
+                return try copy.withUnsafeBytes {
+                    try write(handle, offset: offset, $0, isSynced: isSynced, caller: caller)
+                }
+            }
+        }
+    }
+
+    /// Makes the handle a writer if the content is complete.
+    private func isWriter(_ file: OpenFile) throws -> Bool {
+        guard let late = file.late else { return true }
+        return try late.state.withLock { state in
+            switch state {
+            case .writing: return true
+            case .closed: throw Errno.EBADF
+            case .waiting:
+                guard try backing.attach(file.node, writes: true) else { return false }
+                state = .writing
+                return true
+            }
+        }
     }
 }

@@ -1,29 +1,54 @@
 internal import Synchronization
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySystem
 
-// Turns each commit's events into invalidations for the kernel and wake-ups for waiting calls. The index calls on the
-// committing thread, in order, with its writer held. So the events are only enqueued here.
-extension ContainerFileSystem {
-    func take(_ events: [IndexEvent]) {
+/// Turns each commit's events into invalidations for the kernel and wake-ups for waiting calls.
+///
+/// It holds no state of its own; it keeps `InodeTable`, `Departures`, `Replays` and the ignore files up to date. The
+/// index calls it on the committing thread, in order, with its writer held. So the events are only enqueued here. It
+/// calls nothing that takes a lock other than a leaf.
+final class KernelNews: Room {
+    let context: FileSystemContext
+    private let departures: Departures
+    private let completions: CompletionWaiters
+    private let ignoreFiles: IgnoreFiles
+    private let visibleConflicts: VisibleConflicts
+    private let service: FileService
+    private let replays: Replays
+
+    init(
+        _ context: FileSystemContext, departures: Departures, completions: CompletionWaiters,
+        ignoreFiles: IgnoreFiles, visibleConflicts: VisibleConflicts, service: FileService, replays: Replays
+    ) {
+        self.context = context
+        self.departures = departures
+        self.completions = completions
+        self.ignoreFiles = ignoreFiles
+        self.visibleConflicts = visibleConflicts
+        self.service = service
+        self.replays = replays
+    }
+
+    func observe(_ events: [IndexEvent]) {
         // The usual case, on every program's path: no local change is replayed.
         guard events.contains(where: { $0.origin != .local }) else { return note(events) }
         // Count first, then ask what the kernel knows. A lookup that finds this counter unchanged has made its inode
         // known in time for all invalidations from here on.
-        foreignCommits.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        inodes.foreignCommits.wrappingAdd(1, ordering: .acquiringAndReleasing)
         replays.adding { note(events) }
     }
 
     private func note(_ events: [IndexEvent]) {
         for event in events {
-            ignoreFiles.note(event)
+            ignoreFiles.observe(event)
             // A folder in which a program has changed an entry, as nearly every change does: no step here concerns it.
             if event.kind == .attributes, event.origin == .local, event.after?.kind == .directory { continue }
             noteConflicts(event)
             noteStructure(event)
             noteOrphans(event)
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
-                forgetIdle(before.ino)
+                service.forgetIdle(before.ino)
             }
             // The kernel knows a program's change through the mount from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
@@ -85,7 +110,9 @@ extension ContainerFileSystem {
             let isOver = event.kind == .removed || event.kind == .replaced
             if isOver, event.origin == .local {
                 orphan.entry = nil
-                if inodes.isKnown(orphan.ino) { orphan.changedAt = max(orphan.changedAt, parts.timekeeper.now()) }
+                if inodes.isKnown(orphan.ino) {
+                    orphan.changedAt = max(orphan.changedAt, context.parts.timekeeper.now())
+                }
             }
             inodes.withNode(orphan.ino) { [orphan] in $0.orphan = orphan }
         }
@@ -102,6 +129,21 @@ extension ContainerFileSystem {
         if let key = event.before?.key { replays.forgetBehind(key) }
         tellKernelPlainly(event)
     }
+
+    /// Whether a program may watch the item. The kernel keeps the inode of a watched folder or file; for a watched file
+    /// it need not keep the inode of the folder.
+    private func mayBeSeen(_ event: IndexEvent) -> Bool {
+        guard event.origin != .local else { return false }
+        let isKnown = [event.before, event.after].contains { row in
+            guard let row, let parent = row.entry?.parent else { return false }
+            return inodes.isKnown(parent.inode) || inodes.isKnown(row.ino)
+        }
+        return isKnown || (event.before?.key).map(replays.isMoving) ?? false
+    }
+
+    /// Whether a program may watch the item soon: a program that watches a tree adds a watch for each new folder it
+    /// sees.
+    private func mayBeSeenNext(_ event: IndexEvent) -> Bool { event.origin != .local && event.kind == .added }
 
     /// Invalidates the kernel's cache; watching programs get no event.
     func tellKernelPlainly(_ event: IndexEvent) {

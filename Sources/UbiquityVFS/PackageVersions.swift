@@ -2,9 +2,18 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Contents of a package version: folders, links, and files that download when they are read. Members cannot be decided
-// about separately, because the version is one unit.
-extension ContainerFileSystem {
+/// Contents of a package version: folders, links, and files that download when they are read. Members cannot be decided
+/// about separately, because the version is one unit.
+///
+/// It has no state of its own; `VersionNodes` has the removed members. `VersionsFolder` and `VersionDecisions` call it.
+/// It asks the `VersionSource`.
+final class PackageVersions: Room {
+    let context: FileSystemContext
+
+    init(_ context: FileSystemContext) {
+        self.context = context
+    }
+
     /// The version that the inode is or belongs to, the path in it, and its package.
     private func place(
         of node: VersionNodes.Node
@@ -20,37 +29,30 @@ extension ContainerFileSystem {
     private func conflict(_ id: VersionID, of key: ItemKey) async throws -> RemoteVersion {
         if let known = versionNodes.version(id) { return known }
         guard let row = try index.row(key: key), !row.isDeleted,
-            let found = try await parts.versions.otherVersions(of: row.id).first(where: { $0.id == id })
+            let found = try await context.parts.versions.otherVersions(of: row.id).first(where: { $0.id == id })
         else { throw Errno.ESTALE }
         return found
     }
 
-    private typealias Child = (node: VersionNodes.Node, member: PackageMember)
+    typealias Child = (node: VersionNodes.Node, member: PackageMember)
 
     private func children(of node: VersionNodes.Node) async throws -> [Child] {
         let (version, path, key, side) = try await place(of: node)
-        return try await parts.versions.tree(of: version).children(of: path).compactMap { member in
+        return try await context.parts.versions.tree(of: version).children(of: path).compactMap { member in
             let node = VersionNodes.Node.member(member.path, version.id, of: key, side)
             return versionNodes.isRemoved(node) ? nil : (node, member)
         }
     }
 
-    private func child(_ name: ItemName, of node: VersionNodes.Node) async throws -> Child? {
+    func child(_ name: ItemName, of node: VersionNodes.Node) async throws -> Child? {
         let (version, path, key, side) = try await place(of: node)
-        guard let member = try await parts.versions.tree(of: version).member(at: path + [name]) else { return nil }
+        let tree = try await context.parts.versions.tree(of: version)
+        guard let member = tree.member(at: path + [name]) else { return nil }
         let node = VersionNodes.Node.member(member.path, version.id, of: key, side)
         return versionNodes.isRemoved(node) ? nil : (node, member)
     }
 
-    func findMember(named name: ItemName, in parent: UInt64) throws -> Answer<NodeAttributes?> {
-        guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
-        return .later { [self] in
-            guard let found = try await child(name, of: node) else { return nil }
-            return try known(found.node, nil, found.member)
-        }
-    }
-
-    func listMembers(of node: VersionNodes.Node) async throws -> [VersionsListing.Entry] {
+    func list(of node: VersionNodes.Node) async throws -> [VersionsListing.Entry] {
         try await children(of: node).compactMap { child in
             child.member.path.last.map {
                 VersionsListing.Entry(name: $0, node: child.node, kind: child.member.kind)

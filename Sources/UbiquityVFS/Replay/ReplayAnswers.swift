@@ -2,11 +2,25 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Answers to the requests of the replay process. None of them changes the index. Any request beyond the replay in
-// progress is refused, also a late one.
-extension ContainerFileSystem {
-    @inline(__always)
-    package func isReplay(_ caller: Caller) -> Bool { replays.isOwn(caller.pid) }
+/// Answers to the requests of the replay process. None of them changes the index. Any request beyond the replay in
+/// progress is refused, also a late one.
+///
+/// It has no state of its own; `Replays` has the replay in progress. `UbiquityFUSE` calls it. It calls `Namespace` and
+/// `Attributes`.
+package final class ReplayAnswers: Room {
+    let context: FileSystemContext
+    private let replays: Replays
+    private let calls: ReplayCalls
+    private let namespace: Namespace
+    private let stat: Attributes
+
+    init(_ context: FileSystemContext, replays: Replays, calls: ReplayCalls, namespace: Namespace, stat: Attributes) {
+        self.context = context
+        self.replays = replays
+        self.calls = calls
+        self.namespace = namespace
+        self.stat = stat
+    }
 
     /// The hidden folder out of which replacements are moved. Only the replay process sees it, in the top folder. So
     /// watching programs see a file arrive, and no temporary name.
@@ -18,14 +32,14 @@ extension ContainerFileSystem {
     }
 
     /// - Returns: nil if nothing has that name.
-    package func replayLookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
+    package func lookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
         let name = name == Replays.wings.bytes ? Replays.wings : try ItemName.checked(name)
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
             // On the way to an item of a folder that has moved on. Another item may have its name by now.
             let asked = Replays.Name(parent: parent, name: name)
             if let leaving = replays.departing(at: asked) { return try departed(leaving) }
-            return try lookupInTree(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
+            return try namespace.lookup(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
         }
         switch shown {
         case .nothing: return nil
@@ -33,7 +47,7 @@ extension ContainerFileSystem {
             inodes.addLookup(Replays.wingsInode)
             return wings
         case .item(let row):
-            var found = try known(row)
+            var found = try stat.known(row)
             found.isVolatile = true
             return found
         case .departed(let row): return try departed(row)
@@ -47,7 +61,7 @@ extension ContainerFileSystem {
         // Keep the attributes that a program with the item open has set since.
         if living?.isDeleted ?? true { inodes.withNode(row.ino) { $0.orphan = $0.orphan ?? row } }
         do {
-            var found = try attributes(of: living ?? row, isOrphan: living == nil)
+            var found = try stat.of(living ?? row, isOrphan: living == nil)
             if row.kind != .directory { found.links = row.isLinked ? max(found.links, 1) + 1 : 1 }
             found.isVolatile = true
             return found
@@ -57,36 +71,37 @@ extension ContainerFileSystem {
         }
     }
 
-    package func replayAttributes(of ino: UInt64) throws -> NodeAttributes {
-        ino == Replays.wingsInode ? wings : try attributes(of: ino)
+    package func attributes(of ino: UInt64) throws -> NodeAttributes {
+        ino == Replays.wingsInode ? wings : try stat.of(ino)
     }
 
     /// mknod, mkdir, symlink and create: returns the item, which exists already.
-    package func replayMaking(parent: UInt64, name: [UInt8], type: UInt32) throws -> NodeAttributes {
+    package func make(parent: UInt64, name: [UInt8], type: UInt32) throws -> NodeAttributes {
         let name = try ItemName.checked(name)
         let current = try current(.makeFile, .makeDirectory, .makeSymlink)
         guard case .make(let entry) = current.replay.action, Replays.Name(entry) == .init(parent: parent, name: name),
-            let row = current.replay.row, let item = try item(row, at: entry), FileMode.type(of: item.kind) == type
+            let row = current.replay.row, let item = try calls.item(row, at: entry),
+            FileMode.type(of: item.kind) == type
         else { throw Errno.ECANCELED }
-        var made = try known(item)
+        var made = try stat.known(item)
         // The kernel ignores attributes of an inode that it does not have yet, so make it ask for them.
         made.isChanging = true
         replays.noteDone()
         return made
     }
 
-    package func replayRemoval(parent: UInt64, name: [UInt8], directory: Bool) throws {
+    package func remove(parent: UInt64, name: [UInt8], directory: Bool) throws {
         let name = Replays.Name(parent: parent, name: try ItemName.checked(name))
         let current = try current(directory ? .removeDirectory : .removeFile)
         guard case .remove(let entry, let before) = current.replay.action, name == Replays.Name(entry) else {
             throw Errno.ECANCELED
         }
         try requireAsked(name, current)
-        guard try mayGo(before, from: entry) else { throw Errno.ECANCELED }
+        guard try calls.mayGo(before, from: entry) else { throw Errno.ECANCELED }
         replays.noteDone()
     }
 
-    package func replayRename(parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8]) throws {
+    package func rename(parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8]) throws {
         let source = Replays.Name(parent: parent, name: try ItemName.checked(name))
         let target = Replays.Name(parent: newParent, name: try ItemName.checked(newName))
         let current = try current(.move, .replace)
@@ -97,7 +112,7 @@ extension ContainerFileSystem {
         case .move(_, let to) where parent == Replays.wingsInode && current.isArrival: entry = to
         default: throw Errno.ECANCELED
         }
-        guard Replays.Name(entry) == target, let row = current.replay.row, try item(row, at: entry) != nil else {
+        guard Replays.Name(entry) == target, let row = current.replay.row, try calls.item(row, at: entry) != nil else {
             throw Errno.ECANCELED
         }
         try requireAsked(source, current)
@@ -105,10 +120,10 @@ extension ContainerFileSystem {
         replays.noteDone()
     }
 
-    package func replayChange(of ino: UInt64) throws -> NodeAttributes {
+    package func change(of ino: UInt64) throws -> NodeAttributes {
         let current = try current(.touch)
         guard current.replay.row?.ino == ino else { throw Errno.ECANCELED }
-        var found = try attributes(of: ino)
+        var found = try stat.of(ino)
         // The kernel takes this answer for the newest, even after a concurrent invalidation, so make it ask again.
         found.isChanging = true
         replays.noteDone()

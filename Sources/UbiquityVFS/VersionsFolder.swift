@@ -3,26 +3,32 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// The hidden `.versions` folder of each directory. It has a folder for each file with other versions, and in that a
-// file for each version, which downloads when it is read. Nothing can be created in it. Removing a version or moving it
-// out decides about it.
-extension ContainerFileSystem {
-    /// Whether the inode is in a versions folder: then operations on it may have to wait, and the kernel caches
-    /// nothing.
-    package func isInVersions(_ ino: UInt64) -> Bool { versionNodes.node(ino) != nil }
+/// The hidden `.versions` folder of each directory. It has a folder for each file with other versions, and in that a
+/// file for each version, which downloads when it is read. Nothing can be created in it.
+///
+/// It holds the names and listings that programs have seen. The façade and `Namespace` call it; `VersionDecisions`
+/// handles removals and moves. It calls `PackageVersions` and `OpenFiles`, and asks the `VersionSource`.
+final class VersionsFolder: Room {
+    let context: FileSystemContext
+    let packages: PackageVersions
+    private let openFiles: OpenFiles
+    let names = VersionNames()
+    let listings = VersionListings()
+    let emptied = EmptiedVersions()
+
+    init(_ context: FileSystemContext, packages: PackageVersions, openFiles: OpenFiles) {
+        self.context = context
+        self.packages = packages
+        self.openFiles = openFiles
+    }
 
     // MARK: Names
 
     /// The item of that name; nil if there is none. May have to ask the cloud for versions. The kernel counts one
     /// lookup of the returned inode.
     /// - Parameter caller: nil if unknown.
-    package func lookup(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
-        switch versionNodes.node(parent) {
-        case nil:
-            if let entry = try visibleConflict(named: name, in: parent) {
-                return .now(try known(entry.node, entry.version))
-            }
-            return .now(try lookupInTree(parent: parent, name: name))
+    func lookup(_ node: VersionNodes.Node, name: [UInt8], caller: Caller?) throws -> Answer<NodeAttributes?> {
+        switch node {
         case .folder(let directory):
             guard let row = try index.child(of: directory, named: try ItemName.checked(name)),
                 try hasVersions(row) || hasJustEmptied(row, caller)
@@ -34,12 +40,16 @@ extension ContainerFileSystem {
                 guard let version = try await version(named: name, of: key) else { return nil }
                 return try known(.version(version.id, of: key), version)
             }
-        case .version, .member: return try findMember(named: try ItemName.checked(name), in: parent)
+        case .version, .member:
+            let name = try ItemName.checked(name)
+            return .later { [self] in
+                guard let found = try await packages.child(name, of: node) else { return nil }
+                return try known(found.node, nil, found.member)
+            }
         }
     }
-
     /// `.versions` in a directory.
-    func versionsFolder(of directory: ItemRow) throws -> NodeAttributes { try known(.folder(of: directory.key)) }
+    func folder(of directory: ItemRow) throws -> NodeAttributes { try known(.folder(of: directory.key)) }
 
     private func hasVersions(_ row: ItemRow) throws -> Bool {
         guard row.kind == .file || row.kind == .directory, !row.isDeleted else { return false }
@@ -50,7 +60,7 @@ extension ContainerFileSystem {
 
     private func hasJustEmptied(_ row: ItemRow, _ caller: Caller?) -> Bool {
         guard let caller else { return false }
-        return emptiedVersions.isSeen(row.key, by: caller.pid, now: parts.timekeeper.uptime())
+        return emptied.isSeen(row.key, by: caller.pid, now: context.parts.timekeeper.uptime())
     }
 
     func known(
@@ -66,7 +76,7 @@ extension ContainerFileSystem {
     /// The file's versions with their names.
     private func namedVersions(of key: ItemKey) async throws -> [(ItemName, RemoteVersion)] {
         guard let row = try index.row(key: key), !row.isDeleted, let name = row.entry?.name else { throw Errno.ENOENT }
-        return versionNames.named(try await parts.versions.otherVersions(of: row.id), of: row.id, name)
+        return names.named(try await context.parts.versions.otherVersions(of: row.id), of: row.id, name)
     }
 
     func version(named name: ItemName, of key: ItemKey) async throws -> RemoteVersion? {
@@ -85,7 +95,7 @@ extension ContainerFileSystem {
             guard let row = try index.row(key: owner), !row.isDeleted else { throw Errno.ENOENT }
             var attributes = volatile(
                 row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
-            attributes.modifiedAt = versionListings.stamped(row.modifiedAt)
+            attributes.modifiedAt = listings.stamped(row.modifiedAt)
             return attributes
         case .version(let id, let key, let side):
             guard let row = try index.row(key: key), let version = versionNodes.version(id) else { throw Errno.ENOENT }
@@ -111,16 +121,16 @@ extension ContainerFileSystem {
     // MARK: Listings
 
     /// The contents of a versions folder, as they were when reading began, if that listing is still kept.
-    package func versionsListing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
+    func listing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
         guard let node = versionNodes.node(ino) else { throw Errno.ESTALE }
         guard try attributes(of: node, ino).mode & FileMode.typeMask == FileMode.directory else { throw Errno.ENOTDIR }
-        if offset > 0, let listing = versionListings.listing(of: ino, at: offset) { return .now(listing) }
-        return .later { [self] in versionListings.add(ino, try await list(node)) }
+        if offset > 0, let listing = listings.listing(of: ino, at: offset) { return .now(listing) }
+        return .later { [self] in listings.add(ino, try await list(node)) }
     }
 
     private func list(_ node: VersionNodes.Node) async throws -> [VersionsListing.Entry] {
         switch node {
-        case .version, .member: return try await listMembers(of: node)
+        case .version, .member: return try await packages.list(of: node)
         case .folder(let directory):
             var result = [VersionsListing.Entry](), last: ItemName?
             while true {
@@ -147,13 +157,13 @@ extension ContainerFileSystem {
     private static let versionsPage = 1000
 
     /// Emits entries of a versions folder. The kernel looks each one up by itself if it wants more than the name.
-    package func read(_ listing: VersionsListing, offset: Int64, emit: (DirectoryItem) -> Bool) {
-        let dots = [".", ".."].map { (Array($0.utf8), Self.identity(of: listing.ino, .directory)) }
+    func read(_ listing: VersionsListing, offset: Int64, emit: (DirectoryItem) -> Bool) {
+        let dots = [".", ".."].map { (Array($0.utf8), NodeAttributes.identity(of: listing.ino, .directory)) }
         let first = VersionsListing.place(of: offset)
         for place in first..<max(first, dots.count + listing.entries.count) {
             let (name, identity) = place < dots.count ? dots[place] : {
                 let entry = listing.entries[place - dots.count]
-                return (entry.name.bytes, Self.identity(of: versionNodes.number(of: entry.node), entry.kind))
+                return (entry.name.bytes, NodeAttributes.identity(of: versionNodes.number(of: entry.node), entry.kind))
             }()
             let item = DirectoryItem(
                 name: name, offset: listing.offset(after: place), attributes: identity, isCounted: false)
@@ -163,7 +173,7 @@ extension ContainerFileSystem {
 
     // MARK: Reading
 
-    func openVersion(
+    func open(
         _ node: VersionNodes.Node, _ ino: UInt64, _ flags: OpenFlags, _ caller: Caller
     ) throws -> Answer<OpenedFile> {
         let version: RemoteVersion
@@ -173,25 +183,37 @@ extension ContainerFileSystem {
             guard let known = versionNodes.version(id), let row = try index.row(key: key) else { throw Errno.ESTALE }
             guard row.kind == .file else { throw Errno.EISDIR }
             version = known
-        case .member(_, let id, _, _): version = try memberVersion(node, id)
+        case .member(_, let id, _, _): version = try packages.memberVersion(node, id)
         }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
         // Versions are not kept on this device: reading one downloads it.
-        guard !isSniffing(flags, caller), !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
-        let source = parts.versions
+        guard !context.isSniffing(flags, caller), !context.parts.backgroundReaders.isOne(caller.pid) else {
+            throw Errno.EDEADLK
+        }
+        let source = context.parts.versions
         if flags.contains(.nonBlocking) {
             let beginning = PendingContent(nil) { try await source.begin(version) }
-            return .now(handle(on: openNodes.hold(ino), flags, partial: .pending(beginning)))
+            return .now(openFiles.handle(on: openNodes.hold(ino), flags, partial: .pending(beginning)))
         }
         let held = openNodes.hold(ino)
         return .later { [self] in
             do {
-                return handle(on: held, flags, partial: .content(try await source.begin(version)))
+                return openFiles.handle(on: held, flags, partial: .content(try await source.begin(version)))
             } catch {
                 openNodes.release(held)
                 throw error
             }
         }
+    }
+
+    // MARK: Inodes
+
+    /// The kernel forgets `count` lookups of the inode.
+    func forget(_ ino: UInt64, _ count: UInt64) { versionNodes.forget(ino, count, in: inodes) }
+
+    func readLink(_ node: VersionNodes.Node) throws -> [UInt8] {
+        guard let member = versionNodes.member(node), member.kind == .symlink else { throw Errno.EINVAL }
+        return member.linkTarget
     }
 }
 

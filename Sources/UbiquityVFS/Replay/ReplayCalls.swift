@@ -3,19 +3,50 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Chooses the changes to replay and the system calls that replay them.
-extension ContainerFileSystem {
+/// Chooses the changes to replay and the system calls that replay them, so that programs that watch the mount get
+/// inotify events of remote changes.
+///
+/// It holds the folders that were just made. The replayer in `UbiquityFUSE` calls it. It calls `Replays`, the index,
+/// and `KernelNews` for changes that are not replayed.
+package final class ReplayCalls: Room {
+    let context: FileSystemContext
+    private let replays: Replays
+    private let news: KernelNews
+    private let waitingCalls: WaitingCalls
+    /// Folders that replays created most recently, and when.
+    private let newFolders = Lock<[ItemKey: Timestamp]>([:])
+
+    init(_ context: FileSystemContext, replays: Replays, news: KernelNews, waitingCalls: WaitingCalls) {
+        self.context = context
+        self.replays = replays
+        self.news = news
+        self.waitingCalls = waitingCalls
+    }
+
+    /// A mark of all replays up to now: they have been announced once `isOver` returns true for it. Includes the
+    /// commit in progress, which readers of the index may have seen.
+    package var mark: UInt64 {
+        index.awaitPublishing()
+        return replays.mark
+    }
+
+    package func isOver(_ mark: UInt64) -> Bool { replays.isOver(mark) }
+
+    /// Whether the process replays changes.
+    @inline(__always)
+    package func isReplay(_ caller: Caller) -> Bool { replays.isOwn(caller.pid) }
+
     // MARK: For the replayer
 
     /// Starts collecting changes for replay.
-    package func beginReplays() { replays.turnOn() }
+    package func begin() { replays.turnOn() }
 
     /// Sets the process whose requests are answered as replays. Set it before its first call; reset it (0) when it can
     /// send no further request.
-    package func setReplayProcess(_ id: Int32) { replays.setProcess(id) }
+    package func setProcess(_ id: Int32) { replays.setProcess(id) }
 
-    /// Waits for the next call to replay. Follow each with `finishReplay`. Nil when the queue is closed.
-    package func nextReplay() -> ReplayCall? {
+    /// Waits for the next call to replay. Follow each with `finish`. Nil when the queue is closed.
+    package func next() -> ReplayCall? {
         while let taken = replays.take() {
             let replay = replays.fromShown(taken)
             restAfterMaking(replay)
@@ -29,20 +60,20 @@ extension ContainerFileSystem {
                 logger.debug("a change is not replayed", metadata: ["error": "\(error)"])
             }
             _ = replays.finish(replay)
-            tellKernelPlainly(replay.event)
+            news.tellKernelPlainly(replay.event)
         }
         return nil
     }
 
     /// - Parameter isDone: whether the call succeeded.
-    package func finishReplay(_ isDone: Bool) {
+    package func finish(_ isDone: Bool) {
         guard let current = replays.current else { return }
         let replay = current.replay
         // The kernel answers some calls itself and notifies no program, such as renaming a file to another of its own
         // names. After a replayed arrival the old name still exists for the kernel.
         guard replays.finish(replay), isDone, !current.isArrival else {
             noteIfGoneOn(current)
-            return tellKernelPlainly(replay.event)
+            return news.tellKernelPlainly(replay.event)
         }
         switch replay.action {
         case .make(let entry):
@@ -64,17 +95,17 @@ extension ContainerFileSystem {
     }
 
     /// Drops the waiting replays when the one in progress takes too long; the kernel is invalidated instead.
-    package func dropReplays() {
-        for replay in replays.takeAll() { tellKernelPlainly(replay.event) }
+    package func drop() {
+        for replay in replays.takeAll() { news.tellKernelPlainly(replay.event) }
     }
 
-    package func endReplays() {
+    package func end() {
         replays.close()
-        replays.takeAll().forEach { tellKernelPlainly($0.event) }
+        replays.takeAll().forEach { news.tellKernelPlainly($0.event) }
     }
 
     /// Runs `body` while no replay uses the mount.
-    package func withoutReplays<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+    package func paused<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
         try replays.paused(atMost: Self.pauseLimit, body)
     }
 
@@ -83,28 +114,13 @@ extension ContainerFileSystem {
 
     // MARK: Selection
 
-    /// Whether a program may watch the item. The kernel keeps the inode of a watched folder or file; for a watched file
-    /// it need not keep the inode of the folder.
-    func mayBeSeen(_ event: IndexEvent) -> Bool {
-        guard event.origin != .local else { return false }
-        let isKnown = [event.before, event.after].contains { row in
-            guard let row, let parent = row.entry?.parent else { return false }
-            return inodes.isKnown(parent.inode) || inodes.isKnown(row.ino)
-        }
-        return isKnown || (event.before?.key).map(replays.isMoving) ?? false
-    }
-
-    /// Whether a program may watch the item soon: a program that watches a tree adds a watch for each new folder it
-    /// sees.
-    func mayBeSeenNext(_ event: IndexEvent) -> Bool { event.origin != .local && event.kind == .added }
-
     /// Waits until a program that watches the tree has had time to watch a new folder. Skips the wait while many
     /// replays are queued, because those concern other items too.
     private func restAfterMaking(_ replay: Replay) {
         guard replay.isMaking, replays.isShort, let parent = replay.row?.entry?.parent,
             let made = newFolders.withLock({ $0[parent] })
         else { return }
-        let age = Duration.nanoseconds(parts.timekeeper.now().nanoseconds &- made.nanoseconds)
+        let age = Duration.nanoseconds(context.parts.timekeeper.now().nanoseconds &- made.nanoseconds)
         if age >= .zero, age < Self.timeToWatch { replays.rest(for: Self.timeToWatch - age) }
     }
 
@@ -112,7 +128,7 @@ extension ContainerFileSystem {
         guard let row, row.kind == .directory else { return }
         newFolders.withLock { folders in
             if folders.count >= Replays.maximumInNewFolders { folders = [:] }
-            folders[row.key] = parts.timekeeper.now()
+            folders[row.key] = context.parts.timekeeper.now()
         }
     }
 

@@ -3,21 +3,35 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Extended attributes: those set by programs, which are stored, and those of `ubiquity`, which are computed or start an
-// action.
-extension ContainerFileSystem {
+/// Extended attributes. Those set by programs are stored. Those of `ubiquity` are computed, or start an action.
+///
+/// It holds the number of folder evictions that continue. The façade calls it. It calls the index, `VersionXattrs`, and
+/// the engine through `ItemControl` and `TransferStatus`.
+final class Xattrs: Room {
+    let context: FileSystemContext
+    private let versions: VersionXattrs
+    private let closes: DelayedCloses
+    /// Number of folder evictions that continue although their callers were answered.
+    private let folderEvictions = Lock(0)
+
+    init(_ context: FileSystemContext, versions: VersionXattrs, closes: DelayedCloses) {
+        self.context = context
+        self.versions = versions
+        self.closes = closes
+    }
+
     /// Largest value of one attribute in bytes, as in Linux (XATTR_SIZE_MAX).
     private static let maximumValue = 65_536
 
-    package func xattr(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
-        if let node = versionNodes.node(ino) { return try versionXattr(of: node, name: name) }
-        let (row, _) = try row(ino)
+    func value(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
+        if let node = versionNodes.node(ino) { return try versions.value(of: node, name: name) }
+        let (row, _) = try context.row(ino)
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
             if let attribute = StatusAttribute(name: name) {
                 guard attribute == .identityToken else {
                     return try facts(of: row, counting: attribute.countsConflicts).value(of: attribute)
                 }
-                guard row.key == .root, let token = parts.transfers.identityToken else { throw Errno.ENODATA }
+                guard row.key == .root, let token = context.parts.transfers.identityToken else { throw Errno.ENODATA }
                 return Array(token.utf8)
             }
             guard name == PackageRules.mark else { throw Errno.ENODATA }
@@ -32,9 +46,9 @@ extension ContainerFileSystem {
     }
 
     /// All names, each followed by a zero byte.
-    package func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
-        if let node = versionNodes.node(ino) { return versionXattrNames(of: node, caller: caller) }
-        let (row, _) = try row(ino)
+    func names(of ino: UInt64, caller: Caller) throws -> [UInt8] {
+        if let node = versionNodes.node(ino) { return versions.names(of: node, caller: caller) }
+        let (row, _) = try context.row(ino)
         // Another device may have set names outside "user.". They have no meaning here and cannot be read.
         let synced = row.xattrs.filter { $0.name.starts(with: Self.userNamespace) }
         var names = (synced + row.localXattrs).map(\.name)
@@ -53,24 +67,25 @@ extension ContainerFileSystem {
     /// - Parameter counting: whether to count conflicts; for a folder, all conflicts in it.
     private func facts(of found: ItemRow, counting: Bool) throws -> ItemFacts {
         // If the disk is full, the status stays as it was.
-        let row = (try? finished(found)) ?? found
+        let row = (try? context.finished(found)) ?? found
         guard row.kind != .directory else { return try folderFacts(of: row, counting: counting) }
         let (remote, conflicts) = try index.peek { reader in
             (try reader.remote(id: row.id), counting ? try reader.conflictCount(of: row) : 0)
         }
         return ItemFacts(
-            row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
-            container: parts.container)
+            row: row, remote: remote, conflicts: conflicts, transfer: context.parts.transfers.transfer(of: row.key),
+            container: context.parts.container)
     }
 
     private func folderFacts(of row: ItemRow, counting: Bool) throws -> ItemFacts {
-        let transfer = parts.transfers.transfer(below: row.key)
+        let transfer = context.parts.transfers.transfer(below: row.key)
         // The totals are those of the last commit.
         return try index.read { reader in
             ItemFacts(
                 row: row, remote: try reader.remote(id: row.id),
                 conflicts: counting ? try reader.conflictCount(of: row) : 0, transfer: transfer,
-                container: parts.container, sums: try reader.sums(below: row.key), isPackage: index.isPackage(row))
+                container: context.parts.container,
+                sums: try reader.sums(below: row.key), isPackage: index.isPackage(row))
         }
     }
 
@@ -88,10 +103,10 @@ extension ContainerFileSystem {
     // MARK: Setting
 
     /// - Parameter flags: XATTR_CREATE and XATTR_REPLACE of setxattr(2).
-    package func setXattr(
+    func set(
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
-        if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
+        if let node = versionNodes.node(ino) { return .now(try versions.set(of: node, name: name, value: value)) }
         if name == PackageRules.mark {
             do { try checkMark(of: ino, value) } catch is Errno where CopyTools.isCopying(caller.pid) {
                 // A copy tool carried the mark to an item where it has no meaning.
@@ -120,18 +135,18 @@ extension ContainerFileSystem {
         case 2: return .replace
         // Both flags cannot be met: the attribute either exists or does not.
         case 3:
-            let row = try row(ino).row
+            let row = try context.row(ino).row
             throw (row.xattrs + row.localXattrs).contains { $0.name == name } ? Errno.EEXIST : Errno.ENODATA
         default: throw Errno.EINVAL
         }
     }
 
-    package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
+    func remove(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
         if ControlAttribute(name: name) == .pinned, !isInVersions(ino) { return try removePin(of: ino, caller) }
-        return .now(try removeStoredXattr(of: ino, name: name, caller: caller))
+        return .now(try removeStored(of: ino, name: name, caller: caller))
     }
 
-    private func removeStoredXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
+    private func removeStored(of ino: UInt64, name: [UInt8], caller: Caller) throws {
         guard !isInVersions(ino) else { throw Errno.EPERM }
         if name.isOwn, name != PackageRules.mark {
             if CopyTools.isCopying(caller.pid) { return }
@@ -155,15 +170,15 @@ extension ContainerFileSystem {
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
         // A replaced file may still exist under another name.
         guard let row = inodes.orphan(ino), try index.row(ino: ino)?.isDeleted ?? true else { return false }
-        try requireOpen(row)
-        let changed = try change(row, parts.timekeeper.now())
+        try context.requireOpen(row)
+        let changed = try change(row, context.parts.timekeeper.now())
         inodes.withNode(ino) { $0.orphan = changed }
         return true
     }
 
     /// Checks a package mark: "1" marks a folder as a package, "0" as no package.
     private func checkMark(of ino: UInt64, _ value: [UInt8]) throws {
-        let row = try liveRow(ino)
+        let row = try context.liveRow(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }
         // The container itself cannot be a package.
         guard row.key != .root else { throw Errno.EINVAL }
@@ -177,8 +192,8 @@ extension ContainerFileSystem {
             // stored either.
             throw StatusAttribute(name: name) == nil ? Errno.EINVAL : Errno.EPERM
         }
-        let row = try liveRow(ino), key = row.key
-        let control = parts.control
+        let row = try context.liveRow(ino), key = row.key
+        let control = context.parts.control
         switch attribute {
         case .download:
             try Self.requireWish(value)
@@ -203,9 +218,9 @@ extension ContainerFileSystem {
     /// Waits for the last close, which the kernel reports a moment after the program's close(2) has returned. Throws
     /// `EBUSY` if the file stays open.
     private func waitUntilClosed(_ ino: UInt64) async throws {
-        finishCloses(of: ino)
+        closes.finish(of: ino)
         for _ in 0..<Self.looksForClose where openNodes.node(ino) != nil {
-            try await parts.timekeeper.sleep(for: Self.restForClose)
+            try await context.parts.timekeeper.sleep(for: Self.restForClose)
         }
         guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
     }
@@ -242,8 +257,8 @@ extension ContainerFileSystem {
                 }
             }
         }
-        let clock = Task { [parts] in
-            try? await parts.timekeeper.sleep(for: Self.folderWaitingTime)
+        let clock = Task { [context] in
+            try? await context.parts.timekeeper.sleep(for: Self.folderWaitingTime)
             source.yield(nil)
         }
         defer {
