@@ -224,7 +224,7 @@ import UbiquityControl
         return ["login", "http://\(url.prefix { $0 != "\n" })", "--account", "ann", "--token-file", token]
     }
 
-    @Test func aRefusedReadShowsThatTheDeviceIsSignedOut() async throws {
+    @Test func refusedReadShowsThatTheDeviceIsSignedOut() async throws {
         try await World.run { world in
             let login = try await Self.serve(world.folder + "/served", in: world)
             let (a, b) = (try world.device("a"), try world.device("b"))

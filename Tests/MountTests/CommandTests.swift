@@ -4,7 +4,7 @@ import UbiquityControl
 
 /// The command line that scripts rely on.
 @Suite struct CommandTests {
-    @Test func exitCodes() async throws {
+    @Test func commandsReturnTheirExitCodes() async throws {
         try await World.run { world in
             for command in [
                 "mount", "unmount", "serve", "status", "list", "monitor", "wait", "download", "evict", "pin", "unpin",

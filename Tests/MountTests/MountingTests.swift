@@ -68,7 +68,7 @@ import UbiquityControl
         }
     }
 
-    @Test func theEmbeddedCloudEndsWhenNobodyUsesIt() async throws {
+    @Test func unusedEmbeddedCloudEnds() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")

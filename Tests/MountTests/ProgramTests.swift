@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func nanoSaves() async throws {
+    @Test func nanoSaveIsUploaded() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo line > f.txt")

@@ -15,7 +15,7 @@ import UbiquityWire
             chunks: chunks)
     }
 
-    @Test(arguments: Way.allCases) func openUsageManifest(_ way: Way) async throws {
+    @Test(arguments: Way.allCases) func openUsageAndManifestPassThroughTheServer(_ way: Way) async throws {
         try await Harness.withServer(way) { running, client in
             let description = try await client.open()
             #expect(description.container == RunningServer.containerName)
@@ -32,7 +32,7 @@ import UbiquityWire
         }
     }
 
-    @Test(arguments: Way.allCases) func changes(_ way: Way) async throws {
+    @Test(arguments: Way.allCases) func feedPagesPassThroughTheServer(_ way: Way) async throws {
         try await Harness.withServer(way) { running, client in
             let item = RemoteItem(
                 id: ItemID(high: 1, low: 1), kind: .directory, revision: Revision(9), parent: .root,
@@ -55,7 +55,7 @@ import UbiquityWire
         }
     }
 
-    @Test(arguments: Way.allCases) func commit(_ way: Way) async throws {
+    @Test(arguments: Way.allCases) func commitPassesThroughTheServer(_ way: Way) async throws {
         try await Harness.withServer(way) { running, client in
             let sent = request(chunks: TestChunks.make(3, length: 1000))
             let response = try await client.commit(sent)
@@ -81,7 +81,7 @@ import UbiquityWire
         }
     }
 
-    @Test(arguments: Way.allCases) func chunks(_ way: Way) async throws {
+    @Test(arguments: Way.allCases) func chunksPassThroughTheServer(_ way: Way) async throws {
         try await Harness.withServer(way) { running, client in
             let chunks = TestChunks.make(40, length: 300_000) + TestChunks.make(200, length: 10)
                 + [TestChunks.chunk([UInt8](repeating: 1, count: Limits.maximumChunkLength))]

@@ -129,7 +129,7 @@ import UbiquityWire
         ("HTTP/1.1 429 Slow Down\r\ncontent-length: 0\r\n\r\n", .offline),
         ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", .offline),
         ("SSH-2.0-OpenSSH_9.2\r\n", .offline), ("", .offline),
-    ]) func damagedAnswers(_ answer: String, _ code: UbiquityError.Code) async throws {
+    ]) func damagedAnswersAreRefused(_ answer: String, _ code: UbiquityError.Code) async throws {
         try await withFake(answer) { client in
             let failure = await #expect(throws: UbiquityError.self) { _ = try await client.open() }
             #expect(failure?.code == code)
@@ -188,7 +188,7 @@ import UbiquityWire
         }
     }
 
-    @Test func tls() async throws {
+    @Test func tlsVerifiesTheCertificate() async throws {
         let folder = try TestFolder()
         let (certificate, key) = (folder.path + "/cert.pem", folder.path + "/key.pem")
         try SmallFile.publish(Array(TestCertificate.certificate.utf8), at: certificate)

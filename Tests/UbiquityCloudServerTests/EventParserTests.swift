@@ -14,7 +14,7 @@ import UbiquityCore
         return found
     }
 
-    @Test(arguments: [1, 2, 3, 7, 1000]) func revisions(_ pieces: Int) throws {
+    @Test(arguments: [1, 2, 3, 7, 1000]) func revisionEventsAreParsed(_ pieces: Int) throws {
         let text = ": hello\n\nevent: revision\ndata: {\"revision\":7}\n\n: still here\n\n"
             + "event:revision\r\ndata:{ \"revision\" : 9 }\r\n\r\nevent: other\ndata: x\n\nevent: revision\n"
         #expect(try parse(text, pieces: pieces) == [7, 9])
@@ -24,7 +24,7 @@ import UbiquityCore
         "event: revision\ndata: {}\n\n", "event: revision\n\n", "event: revision\ndata: {\"revision\":-1}\n\n",
         "event: revision\ndata: {\"revision\":99999999999999999999}\n\n",
         "data: " + String(repeating: "x", count: 5000),
-    ]) func nonsense(_ text: String) {
+    ]) func malformedEventsAreRefused(_ text: String) {
         #expect(throws: UbiquityError.self) { try parse(text, pieces: 100) }
     }
 }

@@ -44,7 +44,7 @@ import UbiquityWire
         }
     }
 
-    @Test func bodies() async throws {
+    @Test func invalidBodiesAreRefused() async throws {
         try await Harness.withServer(.tcp) { running, _ in
             let commit = Self.base + "/commit"
             try expect(400, .invalid, await Plain.send(
@@ -71,7 +71,7 @@ import UbiquityWire
         }
     }
 
-    @Test func chunkStreams() async throws {
+    @Test func invalidChunkStreamsAreRefused() async throws {
         try await Harness.withServer(.tcp) { running, _ in
             let path = Self.base + "/chunks"
             let good = TestChunks.chunk([1, 2, 3])

@@ -84,7 +84,7 @@ import UbiquitySystem
         try await first.task.value
     }
 
-    @Test func addresses() throws {
+    @Test func addressesAreParsed() throws {
         #expect(try CloudServerConfiguration.Endpoint.address("127.0.0.1:7070") == ("127.0.0.1", 7070))
         #expect(try CloudServerConfiguration.Endpoint.address("[::1]:0") == ("::1", 0))
         for text in ["", "7070", ":7070", "host:", "host:70000", "host:x"] {

@@ -123,7 +123,7 @@ import UbiquityWire
         #expect(try await quotas() == [1000, 1000])
     }
 
-    @Test func theQuotaHolds() async throws {
+    @Test func commitBeyondTheQuotaIsRefused() async throws {
         let service = try await bench.container()
         let announced = ContentChange(
             version: .number(1), baseVersion: nil, size: CloudLimits.defaultQuotaBytes, manifest: nil)

@@ -163,7 +163,7 @@ import UbiquityTestSupport
         #expect(try bytes(1, restart().store) == [2, 2])
     }
 
-    @Test func whatIsNotForTheJournalIsNotKept() throws {
+    @Test func unsuitableContentIsNotJournaled() throws {
         func isKept(_ size: Int, unplaced: Bool = true, prepares: Bool = true, half: Int64 = 64 << 10) throws -> Bool {
             let journal = journal(half: half, unplaced: unplaced), store = try store(journal)
             if prepares { try journal.prepare() }
@@ -293,7 +293,7 @@ import UbiquityTestSupport
         #expect(visits.withLock { $0 } == ["content.sync"])
     }
 
-    @Test func aContentThatCannotBeSyncedStaysKept() throws {
+    @Test func unsyncableContentStaysInTheJournal() throws {
         let store = try kept([1: [1]])
         let journal = try #require(store.journal)
         #expect(throws: Errno.EIO) {

@@ -101,7 +101,7 @@ import UbiquityTestSupport
         #expect(failure?.code == .tooLarge)
     }
 
-    @Test func aFreshChangeIsRacy() throws {
+    @Test func freshChangeIsRacy() throws {
         let file = try file([1, 2, 3])
         let changed = try file.status().changedAt
         func outcome(afterMilliseconds milliseconds: Double) throws -> ScanOutcome {

@@ -56,7 +56,7 @@ private final class TinyDisk {
         if reserve > 0 { #expect(try FileSystem.fileSystemStatus(disk.folder.path).availableBytes >= reserve) }
     }
 
-    @Test func theReserveIsLeftFree() throws {
+    @Test func reserveStaysFree() throws {
         let folder = try TemporaryFolder()
         let file = try FileDescriptor.open(folder("file"), [.readWrite, .create])
         let content = try PartialContent(

@@ -27,7 +27,7 @@ import UbiquityControl
         #expect(progress.text == "waiting [##------------------] 12 %  512 B of 4.0 KiB")
     }
 
-    @Test func aClockThatStandsStillGivesNoRate() {
+    @Test func stoppedClockGivesNoRate() {
         var progress = ProgressLine("waiting")
         progress.record(remaining: .max, at: 5)
         progress.record(remaining: -1, at: 5)

@@ -39,7 +39,7 @@ import UbiquityCore
     }
 
     @Test(arguments: ["default", "a", "Notes-2.x_y", String(repeating: "a", count: 64)])
-    func containerNames(_ name: String) { #expect(ContainerID(name)?.name == name) }
+    func containerNamesAreChecked(_ name: String) { #expect(ContainerID(name)?.name == name) }
 
     @Test(arguments: ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\0b", String(repeating: "a", count: 65)])
     func otherContainerNamesAreRefused(_ name: String) { #expect(ContainerID(name) == nil) }

@@ -77,7 +77,7 @@ import UbiquityCore
     ]
 
     @Test(arguments: table.indices)
-    func patterns(_ row: Int) {
+    func patternsMatchTheTable(_ row: Int) {
         let (text, ignored, kept) = Self.table[row]
         for path in ignored { #expect(Self.ignores(path, ["": text]), "\(path) by \(text)") }
         for path in kept { #expect(!Self.ignores(path, ["": text]), "\(path) by \(text)") }
@@ -99,7 +99,7 @@ import UbiquityCore
 
     private static let git = ["/usr/bin/git", "/usr/local/bin/git"].first(where: FileManager.default.isExecutableFile)
 
-    @Test(.enabled(if: git != nil, "git is not installed")) func gitAgrees() throws {
+    @Test(.enabled(if: git != nil, "git is not installed")) func gitGivesTheSameDecisions() throws {
         let git = try #require(Self.git)
         let folder = FileManager.default.temporaryDirectory.appending(path: "ubiquity-ignore-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

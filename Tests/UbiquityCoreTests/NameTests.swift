@@ -23,12 +23,12 @@ import UbiquityCore
         ("report.txt", "report 2.txt"), ("a.tar.gz", "a.tar 2.gz"), (".profile", ".profile 2"), ("name", "name 2"),
         ("x.", "x 2."),
     ])
-    func secondNames(_ name: String, _ second: String) throws {
+    func numberedNamesKeepTheExtension(_ name: String, _ second: String) throws {
         #expect(try ItemName(name).numbered(2).description == second)
     }
 
     @Test(arguments: [("notes~", "notes 2~"), ("~", " 2~"), ("#a#", "#a 2#"), ("xä", "x 2ä")])
-    func secondNamesWithTheSameEnd(_ name: String, _ second: String) throws {
+    func numberedNamesKeepTheEnd(_ name: String, _ second: String) throws {
         #expect(try ItemName(name).numberedBeforeItsEnd(2).description == second)
         let long = try ItemName(String(repeating: "ä", count: 127) + "~").numberedBeforeItsEnd(3)
         #expect(long.bytes.count <= Limits.maximumNameLength && long.description.hasSuffix("ä 3~"))

@@ -29,7 +29,7 @@ import UbiquityCore
         #expect(Timestamp(seconds: -.infinity).nanoseconds == .min)
     }
 
-    @Test func hexadecimal() {
+    @Test func hexadecimalTextIsCoded() {
         #expect(Hex.encode([0, 0xff, 0x1a]) == "00ff1a")
         #expect(Hex.decode("00FF1a") == [0, 0xff, 0x1a])
         #expect(Hex.decode("0") == nil)

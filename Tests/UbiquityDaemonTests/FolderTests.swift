@@ -131,7 +131,7 @@ func withTemporaryFolder(_ body: (String) throws -> Void) throws {
         #expect(CivilTime.text(Timestamp(seconds: seconds, nanoseconds: 0)) == text)
     }
 
-    @Test func hasMilliseconds() {
+    @Test func civilTimeHasMilliseconds() {
         #expect(CivilTime.text(Timestamp(seconds: 0, nanoseconds: 7_900_000)) == "1970-01-01T00:00:00.007Z")
     }
 }

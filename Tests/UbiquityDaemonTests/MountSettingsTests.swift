@@ -15,7 +15,7 @@ import UbiquityCore
         #expect(throws: UbiquityError.self) { try settings(container: name) }
     }
 
-    @Test func theServerGetsEverySetting() throws {
+    @Test func serverGetsEverySetting() throws {
         let arguments = try settings(options: ["ro", "allow_other"]).serverArguments
         #expect(
             arguments == [

@@ -85,7 +85,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    @Test func xattrModes() throws {
+    @Test func xattrModesAreEnforced() throws {
         let file = try fixture.file("a")
         try fixture.confirm("a")
         let one = Xattr(name: name("user.one"), value: [1, 0, 255])

@@ -26,7 +26,7 @@ import UbiquityTestSupport
         fixture.check()
     }
 
-    @Test func creationRefuses() throws {
+    @Test func invalidCreationsAreRefused() throws {
         try fixture.directory("d")
         let file = try fixture.file("d/a")
         for path in ["d", "d/a"] {
@@ -80,7 +80,7 @@ import UbiquityTestSupport
         #expect(try fixture.index.read { try $0.dirtyCount() } == 0)
     }
 
-    @Test func removalRefuses() throws {
+    @Test func invalidRemovalsAreRefused() throws {
         try fixture.directory("d")
         try fixture.file("d/a")
         expect(.directoryNotEmpty) { try fixture.remove("d", directory: true) }

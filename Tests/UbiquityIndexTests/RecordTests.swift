@@ -192,7 +192,7 @@ import UbiquityTestSupport
         #expect(try fixture.reopened().read { try $0.replacedContents() }.count == 1)
     }
 
-    @Test func contentRecords() throws {
+    @Test func contentRecordsAreReadBack() throws {
         let boot = Array("a-boot".utf8)
         let record = ContentRecord(
             content: ContentID(5), version: version(1), size: 1 << 40, manifest: [try chunk(1), try chunk(2)],
@@ -349,7 +349,7 @@ import UbiquityTestSupport
         #expect(pages.map { $0.map(\.entry?.name.description) } == [["old"], ["new"], []])
     }
 
-    @Test func wantedPlaceholders() throws {
+    @Test func wantedPlaceholdersAreListed() throws {
         for name in ["plain", "pinned", "here"] {
             try fixture.file(name)
             try fixture.confirm(name)

@@ -56,7 +56,7 @@ import UbiquityTestSupport
         #expect(try fixture.row("c") != nil)
     }
 
-    @Test func refusals() throws {
+    @Test func invalidRenamesAreRefused() throws {
         try fixture.directory("d")
         try fixture.directory("d/e")
         try fixture.file("f")

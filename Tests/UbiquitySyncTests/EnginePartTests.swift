@@ -67,7 +67,7 @@ import UbiquityTestSupport
         }
     }
 
-    @Test func aCancelledWaitEnds() throws {
+    @Test func cancelledWaitEnds() throws {
         try run { _ in
             let signal = Signal()
             await withTaskGroup(of: Void.self) { group in

@@ -116,7 +116,7 @@ import UbiquityTestSupport
         #expect(try !first.tryLock(.exclusive))
     }
 
-    @Test func extendedAttributes() throws {
+    @Test func extendedAttributesAreReadAndWritten() throws {
         let file = try newFile()
         #expect(try file.xattr("user.none") == nil)
         try file.setXattr("user.note", [1, 0, 2])

@@ -34,7 +34,7 @@ import UbiquityTestSupport
         #expect(throws: Errno.ENOENT) { try FileSystem.entries(of: folder("none")) }
     }
 
-    @Test func renameModes() throws {
+    @Test func renameModesBehaveAsTheKernels() throws {
         try touch("a", [1])
         try touch("b", [2])
         #expect(throws: Errno.EEXIST) { try FileSystem.rename(folder("a"), to: folder("b"), .noReplace) }
@@ -81,7 +81,7 @@ import UbiquityTestSupport
         ("/a/b", "/a", "b"), ("/a", "/", "a"), ("a", ".", "a"), ("/a/b//", "/a", "b"), ("/", "/", "/"),
         ("a//b", "a", "b"),
     ])
-    func pathParts(_ path: String, _ parent: String, _ name: String) {
+    func pathsAreSplit(_ path: String, _ parent: String, _ name: String) {
         #expect(Path.parent(of: path) == parent)
         #expect(Path.name(of: path) == name)
     }

@@ -33,7 +33,7 @@ import Ubiquity
         #expect(table.entries[3].source == Array("/state/tab\there".utf8))
     }
 
-    @Test func theLongestMountPointContainsAPath() {
+    @Test func longestMountPointContainsAPath() {
         #expect(source("/home/a/Cloud") == "/home/a/state/local/default")
         #expect(source("/home/a/Cloud/x/y") == "/home/a/state/local/default")
         #expect(source("/home/a/Cloud/inner/x") == "tmpfs")

@@ -16,7 +16,7 @@ import UbiquityControl
 
     private let tree = MetadataOrder(descriptors: [])
 
-    @Test func treeOrder() {
+    @Test func resultsFollowTheTreesOrder() {
         let paths = ["a", "a/b", "a/b/c", "a/c", "a b", "a.txt", "b", "ä"]
         for (index, path) in paths.enumerated() {
             for (other, second) in paths.enumerated() {

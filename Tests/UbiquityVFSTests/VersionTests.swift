@@ -105,7 +105,7 @@ import UbiquityVFS
 
     // MARK: Resolving
 
-    @Test func removingResolves() async throws {
+    @Test func removalOfAConflictVersionResolvesIt() async throws {
         let folder = try #require(try await find(".versions", "report.txt"))
         try await container.fs.unlink(parent: folder.ino, name: Array(conflict.utf8)).value
         #expect(try await names(".versions", "report.txt") == [history])
