@@ -165,8 +165,6 @@ extension SyncRoom {
     var feed: FeedStatus { context.feed }
     var pushSignal: Signal { context.signals.push }
     var downloadSignal: Signal { context.signals.download }
-    var feedSignal: Signal { context.signals.feed }
-    var spaceSignal: Signal { context.signals.space }
     var progress: Broadcast { context.progress }
     package var openItems: (any OpenItems)? { context.openItems }
 

@@ -39,7 +39,7 @@ package final class FeedReader: SyncRoom {
                 let error = UbiquityError.from(error)
                 let wait = connection.failed(error)
                 logger.info("not connected", metadata: ["reason": "\(error)", "retry": "\(wait)"])
-                progress.fire()
+                agenda.happened(.connectionFailed)
                 await connection.changed.wait(since: seen, atMost: wait, timekeeper)
             }
         }
@@ -68,7 +68,7 @@ package final class FeedReader: SyncRoom {
             do {
                 for try await revision in try await service.news() {
                     feed.update { $0.announced = max($0.announced, revision) }
-                    feedSignal.fire()
+                    agenda.happened(.feedHasNews)
                     backoff.reset()
                 }
             } catch let error as UbiquityError where error.code != .cancelled && error.code != .signedOut {
@@ -79,7 +79,7 @@ package final class FeedReader: SyncRoom {
             guard try await service.open().incarnation == incarnation else {
                 throw UbiquityError(.offline, "the cloud's data was replaced")
             }
-            feedSignal.fire()
+            agenda.happened(.feedHasNews)
         }
     }
 
@@ -93,10 +93,8 @@ package final class FeedReader: SyncRoom {
                 try await pool.run { try self.lostContents.giveUp() }
             }
             try await placeWaiting()
-            pushSignal.fire()
-            downloadSignal.fire()
-            progress.fire()
-            await feedSignal.wait(atMost: SyncLimits.pollInterval, timekeeper)
+            agenda.happened(.feedWasRead)
+            await agenda.wait(for: .feed, atMost: SyncLimits.pollInterval)
         }
         throw CancellationError()
     }

@@ -31,6 +31,6 @@ struct LostContents: SyncRoom {
             feed.knowsWhatWasSent = true
             feed.looksForLost = waits
         }
-        pushSignal.fire()
+        agenda.happened(.changesWereMade)
     }
 }

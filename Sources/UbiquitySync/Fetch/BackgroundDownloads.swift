@@ -40,7 +40,7 @@ final class BackgroundDownloads: SyncRoom {
     /// Runs until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            await downloadSignal.wait(atMost: timeToNextDownload(), timekeeper)
+            await agenda.wait(for: .downloads, atMost: agenda.timeToNextDownload())
             guard !Task.isCancelled else { return }
             await pauseAfterClose()
             do {
@@ -63,12 +63,6 @@ final class BackgroundDownloads: SyncRoom {
             return hasClosed
         }
         if hasClosed { try? await timekeeper.sleep(for: SyncLimits.quiet) }
-    }
-
-    private func timeToNextDownload() -> Duration {
-        let now = timekeeper.now()
-        guard let due = problems.nextRetry(.download, after: now) else { return SyncLimits.pollInterval }
-        return min(.nanoseconds(due.nanoseconds - now.nanoseconds), SyncLimits.pollInterval)
     }
 
     /// Places records that waited for a writer's close or for a name.

@@ -211,7 +211,7 @@ package final class CacheSpace: SyncRoom {
         while !Task.isCancelled {
             do {
                 if !isWritten {
-                    await spaceSignal.wait()
+                    await agenda.wait(for: .space)
                     watch = SpaceWatch()
                 }
                 try await timekeeper.sleep(for: watch.pause)

@@ -57,14 +57,14 @@ struct DownloadLanes: SyncRoom {
             download.leaveLane()
             recordFailure(of: download, UbiquityError.from(error).ofContent)
         }
-        progress.fire()
+        agenda.happened(.transferAdvanced)
     }
 
     /// Shows users why the content cannot be downloaded. If the cloud refuses this device, the feed loop asks again at
     /// once, since it tracks whether the device is signed in.
     func show(_ error: UbiquityError, of key: ItemKey) {
         problems.show(error, .download, of: key)
-        if error.code == .signedOut { feedSignal.fire() }
+        if error.code == .signedOut { agenda.happened(.feedIsNeeded) }
     }
 
     private func recordFailure(of download: Download, _ error: UbiquityError) {
@@ -172,7 +172,7 @@ struct DownloadLanes: SyncRoom {
                     for index in wanted { _ = try content.store(index, chunk.bytes) }
                 }
                 download.wakeReaders()
-                self.progress.fire()
+                self.agenda.happened(.transferAdvanced)
             }
         } catch let error as UbiquityError where error.code == .invalid {
             throw UbiquityError(.damaged, error.message, at: error.place, remedy: error.remedy)
@@ -208,7 +208,7 @@ struct DownloadLanes: SyncRoom {
     /// because each search for them costs time.
     private func wakeForFreeSlots() {
         let running = downloads.all.count { $0.isBackground && !$0.content.isComplete }
-        if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
+        if running <= SyncLimits.concurrentDownloads / 2 { agenda.happened(.downloadSlotsAreFree) }
     }
 
     private func finish(_ download: Download) async throws {
@@ -234,6 +234,6 @@ struct DownloadLanes: SyncRoom {
         download.wakeReaders()
         problems.clear(.download, of: download.key)
         logger.debug("downloaded", metadata: ["item": "\(download.key)"])
-        progress.fire()
+        agenda.happened(.transferAdvanced)
     }
 }

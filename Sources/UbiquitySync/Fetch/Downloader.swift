@@ -94,7 +94,7 @@ package struct Downloader: SyncRoom, Materializer {
                 problems.clear(.download, of: key)
             }
         }
-        downloadSignal.fire()
+        agenda.happened(.downloadWasRequested)
     }
 
     /// Records contents that are complete by now. Call it before querying a folder's totals.
@@ -121,7 +121,7 @@ package struct Downloader: SyncRoom, Materializer {
             transaction.note(.attributes, before: row, after: next)
             return true
         }
-        downloadSignal.fire()
+        agenda.happened(.downloadWasRequested)
         return hasChanged
     }
 
@@ -130,6 +130,6 @@ package struct Downloader: SyncRoom, Materializer {
         try context.changeFlags(of: keys) { row in
             if pinned { row.flags.insert(.pinned) } else { row.flags.remove(.pinned) }
         }
-        downloadSignal.fire()
+        agenda.happened(.downloadWasRequested)
     }
 }

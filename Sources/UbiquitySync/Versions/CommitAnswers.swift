@@ -19,8 +19,7 @@ struct CommitAnswers: SyncRoom {
         }
         discard(dropped)
         connection.succeeded()
-        downloadSignal.fire()
-        progress.fire()
+        agenda.happened(.versionActionsWereTaken)
     }
 }
 
