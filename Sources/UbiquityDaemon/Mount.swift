@@ -65,6 +65,7 @@ final class Mount: Sendable {
         _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger,
         _ log: LogFile
     ) throws -> MountParts {
+        let serving = try settings.serving()
         let idle = try makeIdleParts(settings, folder, logger: logger)
         let index = idle.index, contents = idle.contents, engine = idle.engine, pool = idle.pool
         let timekeeper = SystemTimekeeper()
@@ -103,7 +104,7 @@ final class Mount: Sendable {
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem,
             claimedFileSystem: ClaimedFileSystem(fileSystem), passthrough: passthrough,
-            rings: RequestRings(refusal: rings.refusal), coordination: coordination,
+            rings: RequestRings(refusal: rings.refusal, policy: serving), coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
                 + contents.movedAside.map(folderNotice) + lowDiskNotice(engine)

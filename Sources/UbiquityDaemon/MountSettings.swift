@@ -93,6 +93,12 @@ package struct MountSettings: Hashable, Sendable {
     /// "off" turns io_uring off, for tests and where it is not wanted.
     private static let ringVariable = "UBIQUITY_IO_URING"
 
+    /// How the threads that serve programs are scheduled.
+    /// - Throws: `.invalid` if the variable names an unknown measure.
+    func serving() throws(UbiquityError) -> ServingPolicy {
+        try ServingPolicy(ProcessHost.variable(ServingPolicy.variable) ?? "")
+    }
+
     /// The command line of a process that serves this mount in the foreground and reports on a pipe.
     package var serverArguments: [String] {
         var arguments = ["mount", "--foreground", "--report", "--state", deviceFolder, "--container", container.name]

@@ -49,7 +49,9 @@ final class ReadingTurn: Sendable {
     /// Above 0, the reader polls for the next request. Each request that comes soon raises it, each that does not
     /// lowers it.
     private let hope = Atomic<Int>(maximumHope)
+    private let takesTurns: Bool
     private let looksOut: Bool
+    private let gathersForgets: Bool
     private let isAtEase = Atomic(false)
     /// The last requests were forgets, and no program waits for the next one.
     private let gathers = Atomic(false)
@@ -60,8 +62,10 @@ final class ReadingTurn: Sendable {
     private nonisolated(unsafe) let begun: UnsafeMutablePointer<UInt64>
 
     /// - Parameter cores: of the machine. With one core, polling would keep the awaited program from running.
-    init(cores: Int = sysconf(Int32(_SC_NPROCESSORS_ONLN))) {
-        looksOut = cores > 1
+    init(policy: ServingPolicy = .tuned, cores: Int = sysconf(Int32(_SC_NPROCESSORS_ONLN))) {
+        takesTurns = policy.uses(.turns)
+        looksOut = cores > 1 && policy.uses(.poll)
+        gathersForgets = policy.uses(.gather)
         var key = pthread_key_t()
         self.key = pthread_key_create(&key, nil) == 0 ? key : nil
         semaphores = .allocate(capacity: Self.maximumSeats + 1)
@@ -88,7 +92,11 @@ final class ReadingTurn: Sendable {
 
     /// As read(2), for the FUSE device. Waits for the turn first.
     func read(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
-        guard let seat = seat() else { return Glibc.read(descriptor, buffer, length) }
+        guard takesTurns, let seat = seat() else {
+            let count = Glibc.read(descriptor, buffer, length)
+            if count >= 8, let buffer { UnnamedFiles.translate(buffer) }
+            return count
+        }
         take(seat)
         let count = lookOutAndRead(seat, descriptor, buffer, length)
         guard count >= 8, let buffer else { return count }
@@ -181,7 +189,7 @@ final class ReadingTurn: Sendable {
     private func begin(_ request: UInt32, _ seat: Int) {
         guard reader.load(ordering: .acquiring) == seat else { return }
         guard OpcodeSet.quick.contains(request) else { return handOn(seat) }
-        if isAtEase.load(ordering: .relaxed), OpcodeSet.answerless.contains(request) {
+        if gathersForgets, isAtEase.load(ordering: .relaxed), OpcodeSet.answerless.contains(request) {
             gathers.store(true, ordering: .relaxed)
         }
         served.add(1, ordering: .relaxed)

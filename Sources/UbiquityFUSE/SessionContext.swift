@@ -6,12 +6,13 @@ internal import UbiquityVFS
 final class SessionContext: Sendable {
     let fileSystem: ClaimedFileSystem
     let handshake: Handshake
-    let turn = ReadingTurn()
+    let turn: ReadingTurn
     let rings: RequestRings
 
     init(fileSystem: ClaimedFileSystem, passthrough: KernelPassthrough, rings: RequestRings) {
         self.fileSystem = fileSystem
         self.rings = rings
+        turn = ReadingTurn(policy: rings.policy)
         handshake = Handshake(passthrough, rings)
     }
 

@@ -8,14 +8,17 @@ import Synchronization
 /// 50 µs if the core has gone to sleep meanwhile, measured).
 package final class BriefTurn: @unchecked Sendable {
     /// Maximum spinning time, nanoseconds.
-    private static let patience: Int64 = 100_000
+    private static let longestPatience: Int64 = 100_000
+    private let patience: Int64
 
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let waitingCount = Atomic(0)
     /// The core on which the last holder acquired the lock.
     private let holderCore = Atomic<Int32>(-1)
 
-    package init() {
+    /// - Parameter spins: whether waiters spin before they sleep.
+    package init(spins: Bool = true) {
+        patience = spins ? Self.longestPatience : 0
         mutex = .allocate(capacity: 1)
         pthread_mutex_init(mutex, nil)
     }
@@ -30,7 +33,7 @@ package final class BriefTurn: @unchecked Sendable {
             waitingCount.add(1, ordering: .relaxed)
             // Spinning on the holder's own core would only keep the holder from running.
             let isOwnCore = holderCore.load(ordering: .relaxed) == CUbiquity_core()
-            CUbiquity_lockAwake(mutex, isOwnCore ? 0 : Self.patience)
+            CUbiquity_lockAwake(mutex, isOwnCore ? 0 : patience)
             waitingCount.subtract(1, ordering: .relaxed)
         }
         holderCore.store(CUbiquity_core(), ordering: .relaxed)
@@ -42,7 +45,7 @@ package final class BriefTurn: @unchecked Sendable {
     /// reacquires the lock at once would leave them no time to notice.
     package func takeLast<T>(_ body: () throws -> T) rethrows -> T {
         if waitingCount.load(ordering: .relaxed) > 0 {
-            let end = CUbiquity_moment(Self.patience)
+            let end = CUbiquity_moment(patience)
             while waitingCount.load(ordering: .relaxed) > 0, CUbiquity_moment(0) < end { CUbiquity_pause() }
         }
         return try take(body)

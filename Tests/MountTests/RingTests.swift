@@ -170,4 +170,29 @@ import UbiquityControl
             }
         }
     }
+
+    @Test(arguments: ["on", "off"]) func plainPolicyBindsNoThreadAndServes(rings: String) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(environment: ["UBIQUITY_SERVING": "plain", "UBIQUITY_IO_URING": rings])
+            try await a.shell("for n in $(seq 50); do echo $n > f$n; mv f$n g$n; grep -qx $n g$n; rm g$n; done")
+            let daemon = try #require(a.processID)
+            // `chrt -ap` names the scheduling class of each thread, `taskset -ap` its cores.
+            let odd = try await world.shell(
+                """
+                chrt -ap \(daemon) | grep -c SCHED_IDLE || true
+                taskset -ap \(daemon) | sed 's/.*: //' | sort -u | wc -l
+                """)
+            #expect(odd == "0\n1", "no thread runs in the idle class, and all have the same cores")
+        }
+    }
+
+    @Test func unknownMeasureRefusesTheMount() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            let outcome = try await a.tryMount(environment: ["UBIQUITY_SERVING": "quick"])
+            #expect(outcome.status != 0)
+            #expect(outcome.err.contains("UBIQUITY_SERVING must be"), "\(outcome)")
+        }
+    }
 }

@@ -21,11 +21,11 @@ import UbiquitySystem
         let gate = Monitor(false)
         private let threads = Lock<[pthread_t]>([])
 
-        init(threads count: Int, cores: Int) throws {
+        init(threads count: Int, cores: Int, policy: ServingPolicy = .tuned) throws {
             var ends: [Int32] = [0, 0]
             try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
             (device, kernel) = (ends[0], ends[1])
-            turn = ReadingTurn(cores: cores)
+            turn = ReadingTurn(policy: policy, cores: cores)
             for _ in 0..<count { try start() }
         }
 
@@ -83,6 +83,14 @@ import UbiquitySystem
         let loop = try Loop(threads: 6, cores: cores)
         for number in 1...UInt32(20_000) { loop.send(number, number % 7 < 5 ? Self.lookup : Self.read) }
         try await loop.eventually { $0.count == 20_000 }
+        #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
+        loop.end()
+    }
+
+    @Test func plainPolicyServesEachRequestOnce() async throws {
+        let loop = try Loop(threads: 6, cores: 2, policy: .plain)
+        for number in 1...UInt32(2_000) { loop.send(number, number % 7 < 5 ? Self.lookup : Self.read) }
+        try await loop.eventually { $0.count == 2_000 }
         #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
         loop.end()
     }

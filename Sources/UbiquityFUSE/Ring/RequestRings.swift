@@ -3,7 +3,7 @@ internal import CUbiquityShims
 internal import Glibc
 internal import Synchronization
 internal import UbiquityCore
-internal import UbiquitySystem
+package import UbiquitySystem
 
 /// Receives the kernel's requests by io_uring (Linux 6.14 and later): each core has a queue, served by threads on that
 /// core.
@@ -32,8 +32,14 @@ package final class RequestRings: Sendable {
     private let start = Monitor([UInt16: Bool]())
     private let failure = Lock<(@Sendable (Errno) -> Void)?>(nil)
 
+    /// How the session's threads are scheduled.
+    let policy: ServingPolicy
+
     /// - Parameter refusal: why rings are not wanted; nil if they are.
-    package init(refusal: String?) { state = Lock(State(refusal: refusal)) }
+    package init(refusal: String?, policy: ServingPolicy = .tuned) {
+        state = Lock(State(refusal: refusal))
+        self.policy = policy
+    }
 
     /// Why requests come through the device instead; nil if they come by rings.
     package var refusal: String? {
@@ -71,7 +77,7 @@ package final class RequestRings: Sendable {
     func begin(device: Int32) {
         guard let pointer = state.withLock({ $0.refusal == nil ? $0.libfuse : nil }) else { return }
         let work = RingWork(
-            device: device, libfuse: pointer.session, context: pointer.context, underWay: underWay)
+            device: device, libfuse: pointer.session, context: pointer.context, underWay: underWay, policy: policy)
         let workers = RequestWorkers(work)
         active.store(true, ordering: .sequentiallyConsistent)
         state.withLock {
@@ -80,7 +86,9 @@ package final class RequestRings: Sendable {
         }
         do throws(UbiquityError) {
             let cores = try RingSupport.cores()
-            guard work.start("fuse-watch", { work.watchServers() }) else { throw Self.noThread }
+            if work.watch.isNeeded {
+                guard work.start("fuse-watch", { work.watchServers() }) else { throw Self.noThread }
+            }
             try startDispatchers(cores, work, workers)
             startDirectServers(cores, work)
             pointer.context.takeUnretainedValue().turn.beAtEase()

@@ -17,7 +17,8 @@ final class RingWork: Sendable {
     let session: Int32
     /// Held by the server of a quick request until the answer is sent.
     let turn = QuickTurn()
-    let watch = ServerWatch()
+    let watch: ServerWatch
+    private let bindsToCores: Bool
     private let underWay: RequestsUnderWay
     private let hasToEnd = Atomic(false)
     private let threads = Monitor(Threads())
@@ -25,7 +26,12 @@ final class RingWork: Sendable {
     private nonisolated(unsafe) let libfuse: OpaquePointer
     private let context: Unmanaged<SessionContext>
 
-    init(device: Int32, libfuse: OpaquePointer, context: Unmanaged<SessionContext>, underWay: RequestsUnderWay) {
+    init(
+        device: Int32, libfuse: OpaquePointer, context: Unmanaged<SessionContext>, underWay: RequestsUnderWay,
+        policy: ServingPolicy
+    ) {
+        watch = ServerWatch(policy: policy)
+        bindsToCores = policy.uses(.bind)
         session = device
         self.libfuse = libfuse
         self.context = context
@@ -90,14 +96,15 @@ final class RingWork: Sendable {
 
     var isEnding: Bool { hasToEnd.load(ordering: .sequentiallyConsistent) }
 
-    /// - Parameter core: the only core on which the thread runs; nil for any that the process may use.
+    /// - Parameter core: the only core on which the thread runs, if the policy binds threads; nil for any that the
+    ///   process may use.
     /// - Returns: false if no thread can be created.
     func start(_ name: String, core: UInt16? = nil, _ body: @escaping @Sendable () -> Void) -> Bool {
         threads.withLock { $0.count += 1 }
         let isStarted = DedicatedThread.startIfPossible(name: name) { [self] in
             let thread = UInt(pthread_self())
             threads.withLock { $0.running[thread] = CUbiquity_threadNumber() }
-            if let core { CoreBinding.bind(to: core) } else { CoreBinding.release() }
+            if let core, bindsToCores { CoreBinding.bind(to: core) } else { CoreBinding.release() }
             body()
             threads.withLock { threads in
                 threads.running[thread] = nil

@@ -19,12 +19,21 @@ final class ServerWatch: Sendable {
     /// How often in a row a server must be seen waiting for its core.
     private static let starvedLooks = 2
 
+    /// Whether there is anything to watch.
+    let isNeeded: Bool
+    private let usesIdleClass: Bool
     private let isAwake = Atomic(false)
     private let bell = Monitor(false)
     private let servers = Lock([DirectServer]())
-    private let isYielding = Atomic(true)
+    private let isYielding: Atomic<Bool>
     /// Whether a program has waited for a server that did not run, since the last look.
     private let hasStarved = Atomic(false)
+
+    init(policy: ServingPolicy) {
+        usesIdleClass = policy.uses(.idle)
+        isNeeded = usesIdleClass || policy.uses(.bind)
+        isYielding = Atomic(usesIdleClass)
+    }
 
     func add(_ server: DirectServer) { servers.withLock { $0.append(server) } }
 
@@ -38,7 +47,7 @@ final class ServerWatch: Sendable {
 
     /// Wakes the watch when a request arrives. Called by each server.
     func noteRequest() {
-        guard !isAwake.load(ordering: .sequentiallyConsistent),
+        guard isNeeded, !isAwake.load(ordering: .sequentiallyConsistent),
             !isAwake.exchange(true, ordering: .sequentiallyConsistent)
         else { return }
         bell.withLock { $0 = true }
@@ -121,6 +130,7 @@ final class ServerWatch: Sendable {
                 look.waits[place] = 0
             }
         }
+        guard usesIdleClass else { return }
         let isStarved = hasStarved.exchange(false, ordering: .sequentiallyConsistent)
         if look.priority.look(look.number, isStarved: isStarved) { set(isYielding: look.priority.isYielding) }
     }
