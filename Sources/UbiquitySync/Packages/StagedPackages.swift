@@ -148,7 +148,7 @@ final class StagedPackages: SyncRoom {
         let changed = try transaction.changedPackages(index)
         for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
             guard packages.contains(package), !changed.contains(package),
-                let exchanges = try takeExchanges(for: records, transaction)
+                let exchanges = try unstageExchanges(for: records, transaction)
             else { continue }
             for (row, _, staged) in exchanges { taken[row.key] = staged }
             for (row, item, staged) in exchanges {
@@ -175,7 +175,7 @@ final class StagedPackages: SyncRoom {
     }
 
     /// Takes the contents that a package exchanges. Nil if one is missing or being written.
-    private func takeExchanges(
+    private func unstageExchanges(
         for records: [ItemID], _ transaction: IndexTransaction
     ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
         guard let wanted = try exchanges(for: records, transaction) else { return nil }

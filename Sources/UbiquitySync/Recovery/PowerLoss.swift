@@ -15,7 +15,7 @@ package struct PowerLoss: SyncRoom {
     /// now. For unsynced contents, index and disk may hold different states.
     func reviewChangedContents() throws {
         let (boot, waits) = try index.read { (try $0.lastBoot(), try $0.lostContentsWait()) }
-        let hasEnded = try takeEnd()
+        let hasEnded = try consumeCleanEnd()
         feed.update { feed in
             feed.looksForLost = waits
             feed.knowsWhatWasSent = hasEnded || boot == configuration.boot
@@ -36,7 +36,7 @@ package struct PowerLoss: SyncRoom {
     }
 
     /// Whether the last run ended cleanly. Durably marks this run as not ended, in case the power fails at once.
-    private func takeEnd() throws -> Bool {
+    private func consumeCleanEnd() throws -> Bool {
         guard try index.read({ try $0.hasEnded() }) else { return false }
         try index.write(.startup) { try $0.setEnded(false) }
         try index.makeDurable()
@@ -55,7 +55,7 @@ package struct PowerLoss: SyncRoom {
                     row.dirty.contains(.content) || row.isExcluded, !row.isDeleted,
                     try !isThere(first.content, size: min(row.size, first.newSize))
                 else { continue }
-                try giveBack(first, to: row, byContent)
+                try restore(first, to: row, byContent)
             }
         }
         try index.write(.startup) { try $0.forgetReplacements() }
@@ -66,21 +66,21 @@ package struct PowerLoss: SyncRoom {
     }
 
     /// - Parameter replaced: all replacements, since a replaced content may itself be an incomplete replacement.
-    private func giveBack(
+    private func restore(
         _ first: ReplacedContent, to row: ItemRow, _ replaced: [ContentID: ReplacedContent]
     ) throws {
         var next: ReplacedContent? = first
         // Bounded, in case the records form a cycle.
         for _ in replaced {
             guard let candidate = next, candidate.version == row.version, let old = candidate.old else { break }
-            if try isThere(old, size: candidate.size), try giveBack(old, candidate, to: row, first.content) { return }
+            if try isThere(old, size: candidate.size), try restore(old, candidate, to: row, first.content) { return }
             next = replaced[old]
         }
-        if try hasVersionThere(row) { try takeVersionThere(row, insteadOf: first.content) }
+        if try hasVersionThere(row) { try useCloudVersion(row, insteadOf: first.content) }
     }
 
     /// - Returns: false if it is unknown whether the old content is complete.
-    private func giveBack(
+    private func restore(
         _ old: ContentID, _ replaced: ReplacedContent, to row: ItemRow, _ content: ContentID
     ) throws -> Bool {
         let (other, record, known) = try index.read { reader in
@@ -91,7 +91,7 @@ package struct PowerLoss: SyncRoom {
         if let manifest = replaced.manifest {
             if known?.version == replaced.base, try hasVersionThere(row) {
                 if given != old { try duplicate(old, as: given) }
-                try takeVersionThere(row, insteadOf: content, whoseContentIs: (given, manifest))
+                try useCloudVersion(row, insteadOf: content, whoseContentIs: (given, manifest))
                 return true
             }
             guard let record, record.unsyncedBoot == nil else { return false }
@@ -129,7 +129,7 @@ package struct PowerLoss: SyncRoom {
             for row in rows {
                 guard let content = row.content else { continue }
                 let size = try store.status(of: content)?.size
-                if size != row.size { try takeAsItIs(row, size) }
+                if size != row.size { try acceptAsIs(row, size) }
             }
         }
     }
@@ -138,12 +138,12 @@ package struct PowerLoss: SyncRoom {
     package func reviewChangedContent(_ row: ItemRow) throws {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
-        guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
-        try takeVersionThere(row, insteadOf: content)
+        guard size == nil, try hasVersionThere(row) else { return try acceptAsIs(row, size) }
+        try useCloudVersion(row, insteadOf: content)
     }
 
     /// - Parameter old: the content of that version, and its chunks. It is verified before use.
-    private func takeVersionThere(
+    private func useCloudVersion(
         _ row: ItemRow, insteadOf content: ContentID, whoseContentIs old: (ContentID, Manifest)? = nil
     ) throws {
         logger.warning("an edit was lost with the power; the cloud's version is used", metadata: ["item": "\(row.id)"])
@@ -181,7 +181,7 @@ package struct PowerLoss: SyncRoom {
 
     /// Takes the backing file as the content, whatever its size. A file whose content never reached the disk becomes
     /// empty. It is uploaded under a new version id, since the old id may already name another content.
-    private func takeAsItIs(_ row: ItemRow, _ size: Int64?) throws {
+    private func acceptAsIs(_ row: ItemRow, _ size: Int64?) throws {
         var next = row
         next.nextVersion = nil
         if size != row.size {

@@ -8,22 +8,22 @@ struct AbandonedFolders {
     let trustsPrivileges: Bool
 
     /// The contents of a folder that the cloud has deleted.
-    enum Rest {
+    enum Contents {
         /// Nothing, or only items that the feed will remove.
         case nothing
         /// Besides those, excluded items.
-        case keptLocal
+        case excluded
         /// An item that was changed here, or is being written. A folder with many items counts as that, so that no
         /// check costs much. So does an item that is not a folder.
         case changed
     }
 
-    func rest(in folder: ItemRow) throws -> Rest {
+    func contents(in folder: ItemRow) throws -> Contents {
         guard folder.kind == .directory else { return .changed }
-        var waiting = [folder], seen = 0, rest = Rest.nothing
+        var waiting = [folder], seen = 0, contents = Contents.nothing
         while let next = waiting.popLast() {
             if next.isExcluded {
-                rest = .keptLocal
+                contents = .excluded
                 continue
             }
             guard next.dirty.isEmpty, !next.isWriting else { return .changed }
@@ -33,7 +33,7 @@ struct AbandonedFolders {
             seen += children.count
             guard seen < SyncLimits.abandonedItems else { return .changed }
         }
-        return rest
+        return contents
     }
 
     /// Keeps a folder that contains only excluded items, on this device only. It goes when they are gone; a new item in

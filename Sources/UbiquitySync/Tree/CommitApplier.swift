@@ -242,7 +242,7 @@ package struct CommitApplier {
                 clear(&next, planned.row, fields, item)
                 try acknowledgeContent(&next, planned.row, fields.content, item)
             }
-            if let double, row.entry?.parent == double.key { takePlace(of: double, &next) }
+            if let double, row.entry?.parent == double.key { inheritPlace(of: double, &next) }
             if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
             try transaction.update(next, before: row)
             let isGone = next.entry == nil && row.entry != nil
@@ -257,7 +257,7 @@ package struct CommitApplier {
     }
 
     /// The item was moved into the folder that it merged with. The merged folder takes the outer folder's place.
-    private func takePlace(of double: ItemRow, _ row: inout ItemRow) {
+    private func inheritPlace(of double: ItemRow, _ row: inout ItemRow) {
         row.entry = double.entry
         row.dirty.remove(.place)
         if double.dirty.contains(.place) { row.dirty.insert(.place) }

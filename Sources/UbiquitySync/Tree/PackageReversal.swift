@@ -31,7 +31,7 @@ struct PackageReversal {
             let kept = isOutside ? now.dirty.subtracting([.created, .place])
                 : try isWaitedFor(now) ? .content : []
             if now.dirty.contains(.created), kept.isEmpty, !isOutside, try !isAtCloud(now) {
-                try takeAway(now, synced)
+                try remove(now, synced)
             } else {
                 try followCloud(now, keeping: kept, isOutside: isOutside, isHeld: held.contains(now.id))
             }
@@ -74,7 +74,7 @@ struct PackageReversal {
         if try transaction.remote(id: now.id) != nil { try transaction.setState(now.id, .waiting) }
     }
 
-    private mutating func takeAway(_ row: ItemRow, _ members: Set<ItemKey>) throws {
+    private mutating func remove(_ row: ItemRow, _ members: Set<ItemKey>) throws {
         if row.kind == .directory, try transaction.hasChildren(row.key) { return }
         // A target with another hard link outside the package, or an excluded one, does not belong to the package
         // alone.

@@ -65,12 +65,12 @@ package struct Settler {
             return try transaction.noteInSnapshot(item.id)
         }
         let wasLocal = try separateLocal(item.id)
-        try takeIn(item)
+        try apply(item)
         // Local hard links to the item now refer to the cloud's item.
         if wasLocal { try transaction.touchLinked(item.id, now: now) }
     }
 
-    private mutating func takeIn(_ item: RemoteItem) throws {
+    private mutating func apply(_ item: RemoteItem) throws {
         if try isHeld(item.id) { return try hold(item) }
         let old = try transaction.remote(id: item.id)
         if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
@@ -279,10 +279,10 @@ package struct Settler {
             let remote = try transaction.remote(id: other.id)
         else { return false }
         if remote.isDeleted {
-            switch try abandoned.rest(in: other) {
+            switch try abandoned.contents(in: other) {
             case .changed: return false
             // The folder remains for the excluded items. Other items in it leave, perhaps to its name.
-            case .keptLocal: return try moveAside(other)
+            case .excluded: return try moveAside(other)
             case .nothing: break
             }
         } else {

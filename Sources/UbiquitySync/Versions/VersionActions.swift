@@ -23,7 +23,7 @@ struct VersionActions: SyncRoom {
     func send() async throws -> Bool {
         try connection.requireAllowed()
         let (decided, outdated) = try await pool.run { try self.gatherDecisions() }
-        for action in outdated { try await giveUp([action], of: action.item) }
+        for action in outdated { try await drop([action], of: action.item) }
         guard !decided.isEmpty else { return !outdated.isEmpty }
         try await commit(decided)
         return true
@@ -110,14 +110,14 @@ struct VersionActions: SyncRoom {
         logger.warning(
             "the cloud refuses a decision about a version",
             metadata: ["item": "\(decided.change.id)", "reason": "\(error)"])
-        try await giveUp(decided.actions, of: decided.change.id)
+        try await drop(decided.actions, of: decided.change.id)
         if let row = try await pool.run({ [index] in try index.read({ try $0.row(id: decided.change.id) }) }) {
             problems.show(error, .upload, of: row.key)
         }
     }
 
     /// Restores the versions to their state before the decisions.
-    private func giveUp(_ actions: [PendingVersionAction], of item: ItemID) async throws {
+    private func drop(_ actions: [PendingVersionAction], of item: ItemID) async throws {
         try await pool.run { [index] in
             try index.write(.remote) { transaction in
                 try transaction.forgetVersionActions(actions)

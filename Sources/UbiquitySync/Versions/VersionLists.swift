@@ -19,8 +19,8 @@ final class VersionLists: Sendable {
     private static let pause = Duration.seconds(10)
     private let pausesUntil = Lock(Duration.zero)
 
-    func noteNoAnswer(now: Duration) { pausesUntil.withLock { $0 = now + Self.pause } }
-    func noteAnswer() { pausesUntil.withLock { $0 = .zero } }
+    func recordNoAnswer(now: Duration) { pausesUntil.withLock { $0 = now + Self.pause } }
+    func recordAnswer() { pausesUntil.withLock { $0 = .zero } }
     func isPausing(now: Duration) -> Bool { pausesUntil.withLock { now < $0 } }
 
     /// - Parameters:

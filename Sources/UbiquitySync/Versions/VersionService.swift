@@ -24,7 +24,7 @@ package final class VersionService: SyncRoom {
         do {
             try await askForVersions(of: item)
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .notFound {
-            if error.code == .timedOut { lists.noteNoAnswer(now: timekeeper.uptime()) }
+            if error.code == .timedOut { lists.recordNoAnswer(now: timekeeper.uptime()) }
             return known?.versions ?? []
         }
         return try await pool.run { try self.knownVersions(of: item) }?.versions ?? []
@@ -34,7 +34,7 @@ package final class VersionService: SyncRoom {
     package func allVersions(of item: ItemID) async throws -> [RemoteVersion] {
         try connection.requireAllowed()
         let versions = try await patiently { try await service.versions(of: item) }
-        lists.noteAnswer()
+        lists.recordAnswer()
         try await pool.run { try self.keep(versions, of: item) }
         return versions
     }
