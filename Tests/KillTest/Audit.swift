@@ -125,7 +125,7 @@ struct Audit {
             guard isCurrent else { continue }
             let done = operation.changes.filter { isThere($0.path, $0.state) }.count
             if done != 0 && done != operation.changes.count {
-                complaints.append("a rename happened in part: \(operation.changes)")
+                complaints.append("a rename is incomplete: \(operation.changes)")
             }
         }
     }

@@ -29,7 +29,7 @@ final class Disk {
     /// An empty file system.
     func format() throws {
         guard FileManager.default.createFile(atPath: base, contents: nil), truncate(base, off_t(Self.size)) == 0
-        else { throw Trouble("cannot make \(base)") }
+        else { throw Trouble("cannot create \(base)") }
         try world.run(
             "/usr/sbin/mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", base)
     }

@@ -57,7 +57,7 @@ struct PowerCuts {
 
     func end() {
         device.end()
-        do { try disk.detach() } catch { say("the disk cannot be taken away: \(error)") }
+        do { try disk.detach() } catch { say("the disk cannot be detached: \(error)") }
     }
 
     mutating func run(_ cuts: Int, every: Int) throws {

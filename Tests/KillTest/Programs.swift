@@ -66,7 +66,7 @@ final class World {
     init(program: String, keepsFolder: Bool = false) throws {
         let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
         var template = Array("\(base)/ubiquity-kill-test.XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Trouble("cannot make a folder in \(base)") }
+        guard mkdtemp(&template) != nil else { throw Trouble("cannot create a folder in \(base)") }
         folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         self.program = program
         self.keepsFolder = keepsFolder

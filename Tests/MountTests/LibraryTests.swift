@@ -16,7 +16,7 @@ import Testing
                     editor.outputSoFar.split(separator: "\n").contains { $0 == line }
                 }
             }
-            try await hears("noted")
+            try await hears("added")
             #expect(try await a.shell("cat note") == "title\ndraft")
             try await hears("saved")
             try await world.settle(a, b)
@@ -46,7 +46,7 @@ import Testing
             let trip = try edit("trip.textbundle")
             try await hears("open", trip)
             try await type("To the lake")
-            try await hears("noted", trip)
+            try await hears("added", trip)
             #expect(try await a.shell("cat trip.textbundle/text.md") == "To the lake")
             trip.signal(9)
             try await world.settle(a, b)
@@ -55,13 +55,13 @@ import Testing
             let plan = try edit("plan")
             try await hears("open", plan)
             try await type("mine")
-            try await hears("noted", plan)
+            try await hears("added", plan)
             try await b.shell("echo theirs > plan")
             try await hears("in conflict", plan)
             try await world.settle(a, b)
             #expect(try await b.shell("'\(notes)' list .").hasPrefix("! plan: "))
             try await type(":merge")
-            try await hears("conflict settled", plan)
+            try await hears("conflict resolved", plan)
             try await world.settle(a, b)
             #expect(try await Set(b.shell("'\(notes)' show plan").split(separator: "\n")) == ["first", "mine", "theirs"])
             #expect(try await b.attribute("conflict-count", of: "plan") == "0")
@@ -84,7 +84,7 @@ import Testing
         try await b.waitFor("conflict-count", "1", of: "trip.textbundle")
         let editor = try b.start("(echo :merge; exec sleep 1000) | exec '\(notes)' edit trip.textbundle")
         try await world.eventually("it is resolved: \(editor.outputSoFar)") {
-            editor.outputSoFar.contains("conflict settled")
+            editor.outputSoFar.contains("conflict resolved")
         }
         try await world.settle(a, b)
         let lines = try await a.shell("cat trip.textbundle/text.md").split(separator: "\n")

@@ -66,7 +66,7 @@ final class Note: Document {
     override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
         if (error as? UbiquitousFileError)?.code == .ubiquitousFileUbiquityServerNotAvailable {
             // Signed out, or unmounted: the document saves itself when its container is mounted again.
-            tell("away: what is typed is kept")
+            tell("away: typed text is kept")
         } else {
             tell("failed: \(error)")
         }
@@ -77,10 +77,10 @@ final class Note: Document {
     func watch() async {
         var before = State.normal
         for await state in states {
-            if state.contains(.inConflict), !before.contains(.inConflict) { tell("in conflict; ':merge' settles it") }
+            if state.contains(.inConflict), !before.contains(.inConflict) { tell("in conflict; ':merge' resolves it") }
             // A closed note has no conflict state.
             if !state.contains(.inConflict), !state.contains(.closed), before.contains(.inConflict) {
-                tell("conflict settled")
+                tell("conflict resolved")
             }
             if state == .normal, before.contains(.editingDisabled) { tell("ready") }
             if state.contains(.closed), !before.contains(.closed) { tell(isBeingClosed ? "closed" : "deleted") }

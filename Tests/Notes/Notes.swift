@@ -65,7 +65,7 @@ struct Notes {
                 do { try await note.merge() } catch { tell("cannot merge: \(error)") }
             } else {
                 note.add(line)
-                tell("noted")
+                tell("added")
             }
         }
         try await note.finish()
