@@ -48,7 +48,6 @@ final class DeviceLife: Sendable {
         let folder = device.disk.folder
         index = try ItemIndex(
             path: "\(folder)/index.db", timekeeper: device.timekeeper, random: world.random, owner: (1000, 1000))
-        claimedFileSystem = ClaimedFileSystem(fileSystem)
         let disk = device.disk
         let room = ItemIndex.journalRoom(ofIndexAt: "\(folder)/index.db")
         let journal = ContentJournal(
@@ -77,6 +76,7 @@ final class DeviceLife: Sendable {
                 container: container, logger: logger,
                 // The simulated disk records syncs per file.
                 sharesFlushes: false), owner: (1000, 1000))
+        claimedFileSystem = ClaimedFileSystem(fileSystem)
         engine.bind(OpenFiles(fileSystem))
         try engine.recover()
         fileSystem.beginKeeping(BlockingPool(pausing: {}))
