@@ -27,21 +27,6 @@ struct PushState {
     var tooLarge: [ItemKey: Int64] = [:]
     /// How often no decision was possible about a package with two states.
     var undecided: [ItemKey: Int] = [:]
-    /// Whether the cloud refused a change because the account is full.
-    var isAccountFull = false
-    /// Changes that wait for space in the account, as far as they were examined.
-    var passedOver: PassedOver?
-    /// When the usage of the full account was last asked for.
-    var usageAskedAt: Timestamp?
-
-    struct PassedOver {
-        /// The last position in the order of changes that was examined.
-        var order: Int64
-        /// When they are examined again.
-        var until: Timestamp
-        /// Bytes that the account had free then.
-        var room: Int64
-    }
 }
 
 /// A package whose local state lost.

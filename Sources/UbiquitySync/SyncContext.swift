@@ -47,7 +47,6 @@ package final class SyncContext: Sendable {
     package var scanner: ContentScanner { ContentScanner(clock: timekeeper) }
     var problems: Problems { agenda.problems }
     var throttle: Throttle { agenda.throttle }
-    var signals: SyncSignals { agenda.signals }
     var progress: Broadcast { agenda.progress }
 
     // MARK: The users of items
@@ -163,8 +162,6 @@ extension SyncRoom {
     var transfers: Transfers { context.transfers }
     var throttle: Throttle { context.throttle }
     var feed: FeedStatus { context.feed }
-    var pushSignal: Signal { context.signals.push }
-    var downloadSignal: Signal { context.signals.download }
     var progress: Broadcast { context.progress }
     package var openItems: (any OpenItems)? { context.openItems }
 

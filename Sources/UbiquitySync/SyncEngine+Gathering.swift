@@ -11,7 +11,7 @@ extension SyncEngine {
     /// Programs continue between the selection of the rows and the plan. Both are separate jobs in the pool, so that a
     /// simulator runs programs between them too.
     func gather() async throws -> Outgoing? {
-        var start = firstToLookAt(), windows = 0, leavesPackages = false
+        var start = quota.firstToExamine(), windows = 0, leavesPackages = false
         while true {
             let first = start
             let sendable = try await pool.run { try self.sendableRows(after: first) }
@@ -22,7 +22,7 @@ extension SyncEngine {
             guard let last = sendable.loose.last, sendable.loose.count >= configuration.changesPerCommit else { break }
             start = last.dirtyOrder
             windows += 1
-            if windows >= SyncLimits.windowsOfBacklog { notePassedOver(upTo: start) }
+            if windows >= SyncLimits.windowsOfBacklog { quota.recordExamined(upTo: start) }
         }
         // All changes of a package must be known before any is sent.
         guard leavesPackages, mayLookForPackages() else { return nil }
@@ -46,32 +46,6 @@ extension SyncEngine {
         return wait == nil
     }
 
-    /// The position in the order of changes to start from. In a full account, rows before it were examined lately and
-    /// did not fit, and no space was freed since.
-    private func firstToLookAt() -> Int64 {
-        guard let room = roomInFullAccount() else { return 0 }
-        let now = timekeeper.now()
-        return push.withLock { state in
-            guard let passed = state.passedOver, passed.until > now, passed.room >= room.bytes,
-                // A time farther away was recorded before the clock was set back.
-                passed.until <= now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1))
-            else {
-                state.passedOver = nil
-                return 0
-            }
-            return passed.order
-        }
-    }
-
-    private func notePassedOver(upTo order: Int64) {
-        guard let room = roomInFullAccount() else { return }
-        let until = timekeeper.now().advanced(bySeconds: SyncLimits.pollInterval / .seconds(1))
-        push.withLock { state in
-            let first = state.passedOver?.until
-            state.passedOver = PushState.PassedOver(order: order, until: first ?? until, room: room.bytes)
-        }
-    }
-
     /// - Returns: nil if none of these rows can be sent, and whether all of them were examined.
     private func gather(_ sendable: SendableRows) throws -> (Outgoing?, isAll: Bool) {
         var chunks = [ChunkID: Chunk]()
@@ -83,10 +57,10 @@ extension SyncEngine {
         guard !rows.isEmpty else { return (nil, isAll: true) }
         let inlineLimit = min(Limits.maximumInlineChunkBytes, sender.bytesPerRequest)
         var inlineBytes = 0, cleaned = 0, isAll = true
-        var room = roomInFullAccount()
+        var room = quota.free
         var ready = [ItemRow]()
         for row in rows where ready.count < configuration.changesPerCommit {
-            if try isWithoutRoom(row, &room) {
+            if try quota.exceeds(row, &room) {
                 if row.hasMoreThanContent { ready.append(row) }
                 continue
             }
@@ -121,7 +95,7 @@ extension SyncEngine {
         }
         var group = try planned(sendable.deletionsUpTo ?? 0)
         // All of these may wait for names of items that were deleted later.
-        if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(deletionLimit(now: timekeeper.now())) }
+        if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(hold.limit(now: timekeeper.now())) }
         holdFolderTimes(&group)
         let isIdle = group.isEmpty && cleaned == 0
         return (isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values)), isAll)
@@ -151,7 +125,7 @@ extension SyncEngine {
             order = last.dirtyOrder
             scanned += rows.count
             if result.deletionsUpTo == nil, rows.contains(where: \.isDeleted) {
-                result.deletionsUpTo = try deletionLimit(now: now)
+                result.deletionsUpTo = try hold.limit(now: now)
             }
             for (place, row) in rows.enumerated() {
                 let owner = owners[place]

@@ -65,7 +65,7 @@ extension SyncEngine {
     /// - Returns: the number of changes, or nil if nothing could be sent.
     private func pushOnce() async throws -> Int? {
         try connection.requireAllowed()
-        await refreshUsageOfFullAccount()
+        await quota.refresh()
         guard let outgoing = try await gather() else { return nil }
         if !outgoing.ahead.isEmpty {
             do { try await sendAhead(outgoing) } catch let error as UbiquityError
@@ -131,7 +131,7 @@ extension SyncEngine {
 
     /// Records that the cloud has the changes and that the index knows it.
     func noteSent(_ group: [PlannedChange]) {
-        noteSentDeletions(group)
+        hold.recordSent(group)
         noteFolderTimes(group)
         push.withLock { state in
             state.backoff.reset()
@@ -145,7 +145,7 @@ extension SyncEngine {
                 "programs on this and another device change a file in turns; its uploads are throttled",
                 metadata: ["item": "\(change.row.id)", "name": "\(change.row.entry?.name.description ?? "")"])
         }
-        noteRoomForAll()
+        quota.endIfNoneWaits()
         connection.succeeded()
         // Downloads that waited for the change start now: the feed may have reported it before this answer arrived.
         // Lost contents that waited for their items to be placed may be given up now.

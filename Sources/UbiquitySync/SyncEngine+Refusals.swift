@@ -17,7 +17,7 @@ extension SyncEngine {
     func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
         guard outgoing.owners.isEmpty else { return noteRefusal(of: group.map(\.row.key), error) }
         if error.code == .quotaExceeded {
-            let (fitting, refused) = try await partByRoom(group)
+            let (fitting, refused) = try await quota.divide(group)
             for change in refused { problems.note(error, .upload, of: change.row.key) }
             guard refused.isEmpty else {
                 if !fitting.isEmpty { try await commit(fitting, outgoing) }

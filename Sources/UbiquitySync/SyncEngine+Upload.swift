@@ -74,7 +74,7 @@ extension SyncEngine {
     private func uploadContent(of row: ItemRow) async throws {
         guard let content = row.content else { return }
         let file = try store.open(content, writable: false)
-        try await requireQuota(for: row)
+        try await quota.require(for: row)
         transfers.begin(row.key, total: row.size)
         agenda.happened(.transferAdvanced)
         let outcome = try await scan(file, of: row)

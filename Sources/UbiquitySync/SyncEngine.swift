@@ -31,7 +31,8 @@ package final class SyncEngine: SyncRoom {
     let maintenance: Maintenance
     package let status: StatusReader
 
-    let deletions = Lock(DeletionState())
+    let hold: DeletionHold
+    let quota: AccountQuota
     let push = Lock(PushState())
 
     /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
@@ -58,8 +59,10 @@ package final class SyncEngine: SyncRoom {
         maintenance = Maintenance(
             context: context, recovery: Recovery(context, powerLoss, fetch.inUse), space: fetch.space)
         status = StatusReader(context: context, fetch: fetch)
+        hold = DeletionHold(context)
+        quota = AccountQuota(context)
         index.observe { [weak self] events in self?.wakeLoops(for: events) }
-        recallHeldDeletions()
+        hold.recall()
     }
 
     /// Binds the object that knows the open files. Call it once, before `run`. Without it, no file counts as open.
@@ -163,6 +166,14 @@ extension SyncEngine: Materializer {
     @discardableResult
     package func evict(_ key: ItemKey) throws -> Bool { try fetch.evictor.evict(key) }
     package func status(of row: ItemRow) throws -> ItemSyncStatus { try status.status(of: row) }
+    /// The number of deletions that wait for a person's decision.
+    package var heldDeletions: Int { hold.count }
+    /// Releases the deletions on hold for upload.
+    /// - Returns: how many.
+    package func confirmDeletions() throws -> Int { try hold.confirm() }
+    /// Restores the deletions on hold as placeholders with the cloud's state.
+    /// - Returns: how many.
+    package func undoDeletions() throws -> Int { try hold.undo() }
     /// Why the item's upload and its download wait. Nil if they need not wait.
     package func waits(of row: ItemRow, _ reader: IndexReader) throws -> (upload: ItemWait?, download: ItemWait?) {
         let uploader = WaitFinder.Uploader(

@@ -12,7 +12,7 @@ internal import UbiquitySystem
 ///
 /// All state is in memory. After a restart every item is tried at once.
 final class Agenda: Sendable {
-    let signals = SyncSignals()
+    private let signals = SyncSignals()
     let problems: Problems
     let throttle: Throttle
 
@@ -239,7 +239,7 @@ final class Agenda: Sendable {
 }
 
 /// The wake-ups of the engine's loops.
-struct SyncSignals: Sendable {
+private struct SyncSignals: Sendable {
     let push = Signal()
     let download = Signal()
     let feed = Signal()

@@ -68,8 +68,7 @@ extension SyncEngine {
         }
         if options.repairs, !diagnosis.findings.isEmpty {
             try await pool.run { [index] in try index.makeDurable() }
-            pushSignal.fire()
-            downloadSignal.fire()
+            agenda.happened(.indexWasRepaired)
         }
         diagnosis.isComplete = true
         return logged(diagnosis)

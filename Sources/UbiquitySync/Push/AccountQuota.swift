@@ -3,7 +3,7 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 
 /// The free quota of an account.
-struct AccountRoom {
+struct FreeQuota {
     private(set) var bytes: Int64
 
     /// - Returns: nil if the account has no quota, or if the usage is unknown.
@@ -21,14 +21,42 @@ struct AccountRoom {
     }
 }
 
-// A full account: changes that fit are uploaded. The others cost hardly any work until space is freed.
-extension SyncEngine {
+/// The free quota of a full account. Changes that fit are uploaded. The others cost hardly any work until space is
+/// freed.
+///
+/// It holds whether the account is full, and how far the changes were examined that do not fit. The gatherer, the
+/// uploader of contents and the uploader of changes call it. It knows the context only.
+final class AccountQuota: SyncRoom {
+    let context: SyncContext
+
+    private struct State {
+        /// Whether the cloud refused a change because the account is full.
+        var isFull = false
+        /// Changes that wait for space in the account, as far as they were examined.
+        var passedOver: PassedOver?
+        /// When the usage of the full account was last asked for.
+        var usageAskedAt: Timestamp?
+    }
+
+    private struct PassedOver {
+        /// The last position in the order of changes that was examined.
+        var order: Int64
+        /// When they are examined again.
+        var until: Timestamp
+        /// Bytes that the account had free then.
+        var free: Int64
+    }
+
+    private let state = Lock(State())
+
+    init(_ context: SyncContext) { self.context = context }
+
     static let accountIsFull = UbiquityError(
         .quotaExceeded, "the account is full", remedy: "delete files and empty the trash, or ask for a larger quota")
 
     /// Asks for the usage anew before it reports a full account, since another device may have freed space.
     /// - Throws: `.quotaExceeded` if the cloud would refuse the complete content.
-    func requireQuota(for row: ItemRow) async throws {
+    func require(for row: ItemRow) async throws {
         // The cloud has counted a new file's size at its announcement.
         guard !row.dirty.contains(.created) else { return }
         let growth = try await pool.run { try self.growth(of: row) }
@@ -49,20 +77,20 @@ extension SyncEngine {
     }
 
     private func isBeyondQuota(_ growth: Int64) -> Bool {
-        guard var room = AccountRoom(connection.status) else { return false }
+        guard var room = FreeQuota(connection.status) else { return false }
         return !room.take(growth)
     }
 
     /// The free quota, if the account was full at the last commit, else nil.
-    func roomInFullAccount() -> AccountRoom? {
-        push.withLock { $0.isAccountFull } ? AccountRoom(connection.status) : nil
+    var free: FreeQuota? {
+        state.withLock { $0.isFull } ? FreeQuota(connection.status) : nil
     }
 
     /// Asks for the usage of a full account, unless that was asked lately.
-    func refreshUsageOfFullAccount() async {
+    func refresh() async {
         let now = timekeeper.now()
-        let isDue = push.withLock { state in
-            guard state.isAccountFull else { return false }
+        let isDue = state.withLock { state in
+            guard state.isFull else { return false }
             if let askedAt = state.usageAskedAt, askedAt <= now,
                 askedAt.advanced(bySeconds: SyncLimits.usageRest / .seconds(1)) > now
             {
@@ -76,7 +104,7 @@ extension SyncEngine {
 
     /// Whether the row has a content that does not fit. It is then neither read nor sent, and the next query of the
     /// usage decides whether that has changed.
-    func isWithoutRoom(_ row: ItemRow, _ room: inout AccountRoom?) throws -> Bool {
+    func exceeds(_ row: ItemRow, _ room: inout FreeQuota?) throws -> Bool {
         guard room != nil, row.kind == .file, !row.isDeleted, row.dirty.contains(.content),
             row.dirty.contains(.created) || row.wantsInlineContent,
             room?.take(try growth(of: row)) == false
@@ -86,21 +114,47 @@ extension SyncEngine {
     }
 
     /// Clears the state "account full" once no change waits for space.
-    func noteRoomForAll() {
-        guard push.withLock({ $0.isAccountFull }),
+    func endIfNoneWaits() {
+        guard state.withLock({ $0.isFull }),
             !problems.all.contains(where: { $0.direction == .upload && $0.problem.error.code == .quotaExceeded })
         else { return }
-        push.withLock { $0.isAccountFull = false }
+        state.withLock { $0.isFull = false }
+    }
+
+    /// The position in the order of changes to start from. In a full account, rows before it were examined lately and
+    /// did not fit, and no space was freed since.
+    func firstToExamine() -> Int64 {
+        guard let free else { return 0 }
+        let now = timekeeper.now()
+        return state.withLock { state in
+            guard let passed = state.passedOver, passed.until > now, passed.free >= free.bytes,
+                // A time farther away was recorded before the clock was set back.
+                passed.until <= now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1))
+            else {
+                state.passedOver = nil
+                return 0
+            }
+            return passed.order
+        }
+    }
+
+    func recordExamined(upTo order: Int64) {
+        guard let free else { return }
+        let until = timekeeper.now().advanced(bySeconds: SyncLimits.pollInterval / .seconds(1))
+        state.withLock { state in
+            let first = state.passedOver?.until
+            state.passedOver = PassedOver(order: order, until: first ?? until, free: free.bytes)
+        }
     }
 
     /// Divides a refused group into the changes that fit and those that do not.
-    func partByRoom(_ group: [PlannedChange]) async throws -> (fitting: [PlannedChange], refused: [PlannedChange]) {
-        push.withLock { state in
-            state.isAccountFull = true
+    func divide(_ group: [PlannedChange]) async throws -> (fitting: [PlannedChange], refused: [PlannedChange]) {
+        state.withLock { state in
+            state.isFull = true
             state.usageAskedAt = timekeeper.now()
         }
         await refreshUsage()
-        guard let known = AccountRoom(connection.status) else { return (group, []) }
+        guard let known = FreeQuota(connection.status) else { return (group, []) }
         return try await pool.run { [self] in
             var room = known, fitting = [PlannedChange](), refused = [PlannedChange](), missing = Set<ItemID>()
             for change in group {

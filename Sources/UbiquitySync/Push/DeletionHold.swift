@@ -3,40 +3,48 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// The engine's state about deletions between two rounds.
-struct DeletionState {
-    var guarding = DeletionGuard()
-    /// The number of deletions on hold.
-    var held = 0
-    /// The position in the order of changes up to which a person has confirmed deletions, during this run of the
-    /// engine.
-    var confirmed: Int64 = 0
-}
+/// Puts mass deletions on hold until a person decides, by the rules of `DeletionGuard`.
+///
+/// It holds the deletions sent lately and the number of those on hold. The gatherer asks it which deletions may be
+/// sent, and the uploader reports those that were. Commands confirm or undo them. It knows the context only.
+final class DeletionHold: SyncRoom {
+    let context: SyncContext
 
-// Puts mass deletions on hold (`DeletionGuard`).
-extension SyncEngine {
+    private struct State {
+        var guarding = DeletionGuard()
+        /// The number of deletions on hold.
+        var onHold = 0
+        /// The position in the order of changes up to which a person has confirmed deletions, during this run of the
+        /// engine.
+        var confirmed: Int64 = 0
+    }
+
+    private let deletions = Lock(State())
+
+    init(_ context: SyncContext) { self.context = context }
+
     /// Deletions undone in one transaction.
     private static let undoneAtOnce = 1000
 
     /// The position in the order of changes up to which deletions may be sent now.
-    func deletionLimit(now: Timestamp) throws -> Int64 {
+    func limit(now: Timestamp) throws -> Int64 {
         guard !configuration.allowsMassDelete else { return .max }
         let pending = try index.read(pendingDeletions)
         guard let times = pending.times else {
-            noteHeld(pending.count)
+            setCount(pending.count)
             return pending.confirmed
         }
         let verdict = deletions.withLock { $0.guarding.verdict(pending: times, items: pending.items, now: now) }
         switch verdict {
         case .send:
-            noteHeld(0)
+            setCount(0)
             return max(pending.last, pending.confirmed)
         case .hold:
             try index.write(.remote) { try $0.holdDeletions(upTo: pending.last) }
-            noteHeld(try index.read { try $0.pendingDeletionCount(after: pending.confirmed) })
+            setCount(try index.read { try $0.pendingDeletionCount(after: pending.confirmed) })
             return pending.confirmed
         case .wait(let until):
-            noteHeld(0)
+            setCount(0)
             agenda.waitForDeletions(until: until)
             return pending.confirmed
         }
@@ -78,27 +86,27 @@ extension SyncEngine {
 
     /// Shows deletions that an earlier run has put on hold from the start, also while the cloud is unreachable. An
     /// unreadable index reports its own errors, and deletions are counted again before any is sent.
-    func recallHeldDeletions() {
+    func recall() {
         guard !configuration.allowsMassDelete else { return }
         let count = try? index.read { reader in
             let confirmed = try reader.confirmedDeletions()
             return try reader.hasHeldDeletions(after: confirmed) ? reader.pendingDeletionCount(after: confirmed) : 0
         }
-        noteHeld(count ?? 0)
+        setCount(count ?? 0)
     }
 
-    private func noteHeld(_ count: Int) {
+    private func setCount(_ count: Int) {
         let isNew = deletions.withLock { state in
-            defer { state.held = count }
-            return count > 0 && state.held == 0
+            defer { state.onHold = count }
+            return count > 0 && state.onHold == 0
         }
         if isNew { logger.warning("many deletions are on hold", metadata: ["items": "\(count)"]) }
     }
 
     /// The number of deletions that wait for a person's decision.
-    package var heldDeletions: Int { deletions.withLock { $0.held } }
+    var count: Int { deletions.withLock { $0.onHold } }
 
-    func noteSentDeletions(_ group: [PlannedChange]) {
+    func recordSent(_ group: [PlannedChange]) {
         let deleted = group.filter { $0.deletion != nil }
         guard !deleted.isEmpty else { return }
         deletions.withLock { state in
@@ -109,9 +117,9 @@ extension SyncEngine {
         }
     }
 
-    /// Releases the held deletions for upload.
+    /// Releases the deletions on hold for upload.
     /// - Returns: how many.
-    package func confirmDeletions() throws -> Int {
+    func confirm() throws -> Int {
         let (count, last) = try index.write(.remote) { transaction in
             let count = try transaction.pendingDeletionCount(after: transaction.confirmedDeletions())
             let last = try transaction.newDirtyOrder()
@@ -119,7 +127,7 @@ extension SyncEngine {
             return (count, last)
         }
         deletions.withLock { state in
-            state.held = 0
+            state.onHold = 0
             state.confirmed = last
             state.guarding = DeletionGuard()
         }
@@ -127,9 +135,9 @@ extension SyncEngine {
         return count
     }
 
-    /// Restores the held deletions as placeholders with the cloud's state.
+    /// Restores the deletions on hold as placeholders with the cloud's state.
     /// - Returns: how many.
-    package func undoDeletions() throws -> Int {
+    func undo() throws -> Int {
         var count = 0
         while true {
             let (undone, dropped) = try index.write(.remote) { transaction in
@@ -150,7 +158,7 @@ extension SyncEngine {
             count += undone
             if undone == 0 { break }
         }
-        deletions.withLock { $0.held = 0 }
+        deletions.withLock { $0.onHold = 0 }
         agenda.happened(.deletionsWereUndone)
         return count
     }
