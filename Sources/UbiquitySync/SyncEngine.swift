@@ -25,12 +25,7 @@ package final class SyncEngine: SyncRoom {
     let claims: PackageClaims
     package let fetch: FetchRooms
     package let versions: VersionService
-    let versionActions: VersionActions
-    package let trash: Trash
-    package let powerLoss: PowerLoss
     let maintenance: Maintenance
-    package let status: StatusReader
-
     let hold: DeletionHold
     let quota: AccountQuota
     let push = Lock(PushState())
@@ -52,13 +47,7 @@ package final class SyncEngine: SyncRoom {
         claims = PackageClaims(context)
         fetch = FetchRooms(context, claims)
         versions = VersionService(context)
-        let answers = CommitAnswers(context: context)
-        versionActions = VersionActions(context: context, sender: sender, answers: answers)
-        trash = Trash(context: context, sender: sender, answers: answers)
-        powerLoss = PowerLoss(context: context)
-        maintenance = Maintenance(
-            context: context, recovery: Recovery(context, powerLoss, fetch.inUse), space: fetch.space)
-        status = StatusReader(context: context, fetch: fetch)
+        maintenance = Maintenance(context: context, recovery: Recovery(context, fetch.inUse), space: fetch.space)
         hold = DeletionHold(context)
         quota = AccountQuota(context)
         index.observe { [weak self] events in self?.wakeLoops(for: events) }
@@ -144,6 +133,10 @@ package final class SyncEngine: SyncRoom {
 
 // Short ways to what programs and commands ask for most.
 extension SyncEngine: Materializer {
+    package var status: StatusReader { StatusReader(context: context, fetch: fetch) }
+    package var trash: Trash { Trash(context: context, sender: sender) }
+    package var powerLoss: PowerLoss { PowerLoss(context: context) }
+    var versionActions: VersionActions { VersionActions(context: context, sender: sender) }
     package var downloader: Downloader { fetch.downloader }
     package var space: CacheSpace { fetch.space }
     package var versionDownloads: VersionDownloads { fetch.versions }

@@ -11,15 +11,15 @@ internal import UbiquitySystem
 /// mount serves programs, and maintenance calls `sweepLater` once. It knows `PowerLoss`.
 package final class Recovery: SyncRoom {
     package let context: SyncContext
-    private let powerLoss: PowerLoss
     private let inUse: ContentsInUse
     /// An earlier run's contents with smaller ids are not yet checked for ones that no item references. Nil once all
     /// are checked.
     private let unswept = Lock<ContentID?>(nil)
 
-    init(_ context: SyncContext, _ powerLoss: PowerLoss, _ inUse: ContentsInUse) {
+    private var powerLoss: PowerLoss { PowerLoss(context: context) }
+
+    init(_ context: SyncContext, _ inUse: ContentsInUse) {
         self.context = context
-        self.powerLoss = powerLoss
         self.inUse = inUse
     }
 

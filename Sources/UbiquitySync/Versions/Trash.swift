@@ -10,7 +10,8 @@ package import UbiquityWire
 package struct Trash: SyncRoom {
     package let context: SyncContext
     let sender: CommitSender
-    let answers: CommitAnswers
+
+    private var answers: CommitAnswers { CommitAnswers(context: context) }
 
     /// Deletions at most this far apart, in seconds, count as one: the deletion of a large tree is uploaded in several
     /// commits, innermost items first.

@@ -10,7 +10,8 @@ internal import UbiquityWire
 struct VersionActions: SyncRoom {
     let context: SyncContext
     let sender: CommitSender
-    let answers: CommitAnswers
+
+    private var answers: CommitAnswers { CommitAnswers(context: context) }
 
     /// The decisions about one file that are sent together.
     private struct Decided {
