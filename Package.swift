@@ -93,8 +93,8 @@ let package = Package(
         .executableTarget(
             name: "UbiquityCLI",
             dependencies: [
-                "UbiquityCore", "UbiquitySystem", "UbiquityControl", "UbiquityDaemon", "Ubiquity", argumentParser,
-                logging,
+                "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityControl", "UbiquityCloudClient",
+                "UbiquityDaemon", "Ubiquity", argumentParser, logging,
             ],
             swiftSettings: strict),
         // Tests

@@ -1,4 +1,5 @@
 import ArgumentParser
+import UbiquityCloudClient
 import UbiquityControl
 import UbiquityCore
 import UbiquityDaemon
@@ -7,13 +8,40 @@ struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
         abstract: "Manage the accounts of a cloud on this machine.",
-        subcommands: [Create.self, List.self, Delete.self])
+        subcommands: [Create.self, List.self, Delete.self, TokenCommand.self])
 
     struct DataOption: ParsableArguments {
         @Option(name: .customLong("data"), help: .init("The cloud's data folder.", valueName: "dir"))
         var folder: String?
 
         func accounts() throws -> Accounts { Accounts(data: try CloudFolder.path(option: folder)) }
+    }
+
+    /// The account that a command is about: one of the cloud on this machine, or that of this device.
+    struct Subject: ParsableArguments {
+        @Option(
+            name: .customLong("account"),
+            help: .init(
+                "An account of the cloud on this machine (default: the account of this device).", valueName: "name"))
+        var name: String?
+
+        @OptionGroup var data: DataOption
+        @OptionGroup var state: StateOptions
+
+        func validate() throws {
+            guard name == nil || state.folder == nil else {
+                throw ValidationError("--account is for a cloud on this machine, --state for a device: give one")
+            }
+            guard name != nil || data.folder == nil else { throw ValidationError("--data needs --account") }
+        }
+
+        /// Asks the cloud of the account.
+        func ask<Answer: Sendable>(
+            _ question: (CloudAdministrator, _ account: String?) async throws -> Answer
+        ) async throws -> Answer {
+            let accounts = name == nil ? try Accounts(deviceFolder: state.resolved()) : try data.accounts()
+            return try await asking { try await accounts.ask { try await question($0, name) } }
+        }
     }
 
     /// An unreachable cloud has an exit code of its own.
@@ -39,7 +67,7 @@ struct AccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let token = try await asking { try await data.accounts().create(name) }
+            let token = try await asking { try await data.accounts().ask { try await $0.createAccount(name) } }
             if output.asJSON { try Output.json(Created(account: name, token: token)) } else { Output.line(token) }
         }
     }
@@ -53,7 +81,7 @@ struct AccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            for name in try await asking({ try await data.accounts().list() }) {
+            for name in try await asking({ try await data.accounts().ask { try await $0.accounts() } }) {
                 if output.asJSON { try Output.json(Listed(account: name)) } else { Output.line(name) }
             }
         }
@@ -66,6 +94,8 @@ struct AccountCommand: AsyncParsableCommand {
         @Argument(help: "The name of the account.") var name: String
         @OptionGroup var data: DataOption
 
-        func run() async throws { try await asking { try await data.accounts().delete(name) } }
+        func run() async throws {
+            try await asking { try await data.accounts().ask { try await $0.deleteAccount(name) } }
+        }
     }
 }

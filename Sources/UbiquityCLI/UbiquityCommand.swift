@@ -12,8 +12,9 @@ struct UbiquityCommand: AsyncParsableCommand {
         abstract: "A folder with all your documents, on every machine, without the disk space for them.",
         version: ProgramVersion.text,
         subcommands: [
-            MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, LoginCommand.self,
-            LogoutCommand.self, StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
+            MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, DeviceCommand.self,
+            LoginCommand.self, LogoutCommand.self,
+            StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
             DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self, RunCommand.self,

@@ -3,52 +3,102 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 internal import UbiquityCore
-internal import UbiquityWire
+package import UbiquityWire
 
-/// Manages the accounts of a cloud over its Unix socket.
+/// Manages accounts, their tokens and their devices: all of a cloud's over its Unix socket, or the own account with a
+/// token.
 package final class CloudAdministrator: Sendable {
     private let transport: Transport
 
-    package init(_ address: CloudAddress) throws { transport = try Transport(address: address, headers: [:]) }
+    /// - Parameter token: with all rights. Nil for the cloud's owner at its socket.
+    package init(_ address: CloudAddress, token: String? = nil) throws {
+        var headers = HTTPHeaders()
+        if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
+        transport = try Transport(address: address, headers: headers)
+    }
 
     package func shutdown() async { await transport.shutdown() }
 
+    // MARK: Accounts, for the owner
+
     package func accounts() async throws -> [String] {
-        try await decoded(AccountList.self, from: send(.GET, "")).accounts
+        try await ask(AccountList.self, .GET, "accounts").accounts
     }
 
     /// Creates an account.
     /// - Returns: its token, which the cloud reveals only now.
     package func createAccount(_ name: String) async throws -> String {
-        let body = ByteBuffer(bytes: try JSONEncoder().encode(AccountRequest(name: name)))
-        let content = Transport.Content(
-            mediaType: WireFormat.json.mediaType, length: body.readableBytes,
-            digest: MessageDigest.field(of: Array(body.readableBytesView))
-        ) {
-            .bytes(body)
-        }
-        return try await decoded(AccountToken.self, from: send(.POST, "", content)).token
+        try await ask(AccountToken.self, .POST, "accounts", AccountRequest(name: name)).token
     }
 
     package func deleteAccount(_ name: String) async throws {
-        _ = try await send(.DELETE, "/\(PercentEncoding.encode(name))")
+        try await ask(.DELETE, "accounts/\(PercentEncoding.encode(name))")
     }
 
-    private func send(_ method: HTTPMethod, _ path: String, _ content: Transport.Content? = nil) async throws -> [UInt8]
-    {
-        try await transport.repeating(within: ClientLimits.control) {
-            let response = try await transport.send(
-                method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType,
-                answersWithBody: method != .DELETE, within: ClientLimits.control)
-            return try await transport.body(of: response, limit: ClientLimits.failureLength)
-        }
+    // MARK: One account; nil is the own one
+
+    /// The account and the rights of the own token.
+    package func rights() async throws -> OwnRights { try await ask(OwnRights.self, .GET, "rights") }
+
+    package func tokens(of account: String?) async throws -> [TokenEntry] {
+        try await ask(TokenList.self, .GET, Self.path("tokens", account)).tokens
     }
 
-    private func decoded<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+    package func createToken(_ request: TokenRequest, of account: String?) async throws -> NewToken {
+        try await ask(NewToken.self, .POST, Self.path("tokens", account), request)
+    }
+
+    package func revokeToken(_ name: String, of account: String?) async throws {
+        try await ask(.DELETE, Self.path("tokens/\(PercentEncoding.encode(name))", account))
+    }
+
+    package func devices(of account: String?) async throws -> [DeviceEntry] {
+        try await ask(DeviceList.self, .GET, Self.path("devices", account)).devices
+    }
+
+    /// - Parameter device: its name or its id.
+    package func removeDevice(_ device: String, of account: String?) async throws -> RemovedDevice {
+        try await ask(RemovedDevice.self, .DELETE, Self.path("devices/\(PercentEncoding.encode(device))", account))
+    }
+
+    // MARK: Requests
+
+    private static func path(_ path: String, _ account: String?) -> String {
+        path + (account.map { "?account=\(PercentEncoding.encode($0))" } ?? "")
+    }
+
+    private func ask<Answer: Decodable>(
+        _ type: Answer.Type, _ method: HTTPMethod, _ path: String, _ question: (any Encodable & Sendable)? = nil
+    ) async throws -> Answer {
+        let bytes = try await send(method, path, question, hasAnswer: true)
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
             throw UbiquityError(.invalid, "the cloud's answer cannot be read", at: transport.address.description)
+        }
+    }
+
+    private func ask(_ method: HTTPMethod, _ path: String, _ question: (any Encodable & Sendable)? = nil) async throws {
+        _ = try await send(method, path, question, hasAnswer: false)
+    }
+
+    private func send(
+        _ method: HTTPMethod, _ path: String, _ question: (any Encodable & Sendable)?, hasAnswer: Bool
+    ) async throws -> [UInt8] {
+        let content = try question.map { question in
+            let body = ByteBuffer(bytes: try JSONEncoder().encode(question))
+            return Transport.Content(
+                mediaType: WireFormat.json.mediaType, length: body.readableBytes,
+                digest: MessageDigest.field(of: Array(body.readableBytesView))
+            ) {
+                .bytes(body)
+            }
+        }
+        return try await transport.repeating(within: ClientLimits.control) {
+            let response = try await transport.send(
+                method, "/v1/" + path, content, accept: WireFormat.json.mediaType, answersWithBody: hasAnswer,
+                within: ClientLimits.control)
+            return try await transport.body(of: response, limit: ClientLimits.failureLength)
         }
     }
 }

@@ -1,8 +1,8 @@
 package import UbiquityCore
 internal import UbiquityWire
 
-/// Parses server-sent events from pieces of any length, as far as the cloud uses them: `event: revision` and one line
-/// of data. Comments and events of other names are ignored.
+/// Parses server-sent events from pieces of any length, as far as the cloud uses them: `event: revision` or
+/// `event: failure`, and one line of data. Comments and events of other names are ignored.
 package struct EventParser {
     /// Whether each event must have its digest, because the cloud has announced that it sends them.
     private let requiresDigest: Bool
@@ -14,7 +14,7 @@ package struct EventParser {
     package init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
 
     /// The revisions that these bytes complete.
-    /// - Throws: `.invalid` for data that is no revision, and for endless lines.
+    /// - Throws: the failure that the cloud sent; `.invalid` for data that is no revision, and for endless lines.
     package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
         var revisions = [Revision]()
         for byte in bytes {
@@ -41,10 +41,11 @@ package struct EventParser {
             return nil
         }
         defer { (name, data, digest) = ("", "", nil) }
-        guard name == "revision" else { return nil }
+        guard name == "revision" || name == "failure" else { return nil }
         guard digest.map({ $0 == MessageDigest.ofEvent(data) }) ?? !requiresDigest else {
             throw UbiquityError(.offline, "an event of the cloud was damaged in transit: its digest is wrong")
         }
+        guard name == "revision" else { throw try WireFailure(wire: Array(data.utf8), as: .json).error }
         return try Self.revision(data)
     }
 

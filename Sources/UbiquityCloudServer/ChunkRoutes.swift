@@ -1,5 +1,6 @@
 import Hummingbird
 internal import NIOCore
+internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
@@ -18,8 +19,9 @@ struct ChunkRoutes: Sendable {
         chunks.get(":chunk", use: chunk)
     }
 
+    /// Counts as writing: it keeps the chunks for the commit that follows.
     @Sendable private func missing(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let service = try await access.service(request, context)
+        let service = try await access.service(request, context, isWriting: true)
         let asked = try await request.message(ChunkIDs.self, limit: ServerLimits.chunkIDsLength)
         return try Response(ChunkIDs(await service.missingChunks(of: asked.ids)), for: request)
     }
@@ -31,9 +33,9 @@ struct ChunkRoutes: Sendable {
     }
 
     @Sendable private func upload(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let (account, service) = try await access.signedIn(request, context)
+        let (holder, service) = try await access.signedIn(request, context, isWriting: true)
         try request.announcedLength(limit: ServerLimits.uploadLength)
-        try await access.uploads.run(1, of: account) {
+        try await access.uploads.run(1, of: holder.account) {
             var upload = ChunkUpload(service: service)
             do {
                 for try await part in request.body { try await upload.take(part) }

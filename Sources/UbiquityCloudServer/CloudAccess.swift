@@ -1,4 +1,5 @@
 import Hummingbird
+internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
@@ -12,21 +13,55 @@ struct CloudAccess: Sendable {
         total: ServerLimits.bodyBytes, perAccount: ServerLimits.bodyBytesPerAccount,
         refusal: "the cloud has too many large requests now")
 
-    /// The container in the request's path, in the account of its token.
-    func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
-        try await signedIn(request, context).service
+    let sessions = TokenSessions()
+
+    init(host: CloudHost) {
+        self.host = host
+        host.cloud?.revocations.observe { [sessions] in sessions.revoke($0) }
     }
 
-    /// The same, with the account.
+    /// The container in the request's path, in the account of its token.
+    /// - Parameter isWriting: whether the route changes the container.
+    func service(
+        _ request: Request, _ context: CloudContext, isWriting: Bool = false
+    ) async throws -> any CloudService {
+        try await signedIn(request, context, isWriting: isWriting).service
+    }
+
+    /// The same, with the holder of the token.
     func signedIn(
-        _ request: Request, _ context: CloudContext
-    ) async throws -> (account: String, service: any CloudService) {
-        let account = try await account(request, context)
+        _ request: Request, _ context: CloudContext, isWriting: Bool = false
+    ) async throws -> (holder: TokenHolder, service: any CloudService) {
+        let holder = try await holder(request, context)
         guard let name = context.parameters.get("container"), let container = ContainerID(name) else {
             throw UbiquityError(.invalidName, "a container's name is \(ContainerID.rules)")
         }
-        try checkDevice(request)
-        return (account, try await host.service(account, container))
+        try holder.rights.require(container, isWriting: isWriting)
+        await host.cloud?.devices.record(try contact(request), of: holder)
+        return (holder, try await host.service(holder, container))
+    }
+
+    /// The account that a request about tokens, devices or usage is for: that of its token, which needs all rights. The
+    /// cloud's owner may name any account in the query.
+    /// - Parameter action: the attempted action, with its verb.
+    func managedAccount(
+        _ request: Request, _ context: CloudContext, to action: String
+    ) async throws -> String {
+        let holder = try await holder(request, context)
+        try holder.rights.requireAll(to: action)
+        guard let name = request.uri.queryParameters["account"].map(String.init), name != holder.account else {
+            return holder.account
+        }
+        guard holder.token == nil else {
+            throw UbiquityError(.accessDenied, "this token is not of the account \(name)")
+        }
+        return name
+    }
+
+    /// The cloud, for routes that a test's substitute does not have.
+    func cloud() throws -> Cloud {
+        guard let cloud = host.cloud else { throw UbiquityError(.notSupported, "this cloud has no such accounts") }
+        return cloud
     }
 
     /// Throws unless the request came through the Unix socket.
@@ -39,23 +74,38 @@ struct CloudAccess: Sendable {
         }
     }
 
-    private func account(_ request: Request, _ context: CloudContext) async throws -> String {
-        if let token = try request.bearer() { return try await host.authenticate(token) }
-        guard context.isLocal else {
-            throw UbiquityError(.signedOut, "this cloud requires a token", remedy: "sign in with \"ubiquity login\"")
+    /// The account and the rights of a request.
+    /// - Parameter password: a token that the request has in another place than `bearer` looks at.
+    func holder(
+        _ request: Request, _ context: CloudContext, password: String? = nil
+    ) async throws -> TokenHolder {
+        guard let secret = try password ?? request.bearer() else {
+            guard context.isLocal else {
+                throw UbiquityError(
+                    .signedOut, "this cloud requires a token", remedy: "sign in with \"ubiquity login\"")
+            }
+            return TokenHolder(account: CloudHost.localAccount)
         }
-        return CloudHost.localAccount
+        let holder: TokenHolder
+        do { holder = try await host.authenticate(secret) } catch let revoked as RevokedToken { throw revoked.error }
+        if let token = holder.token { try sessions.enter(token, context.channel) }
+        return holder
     }
 
-    /// Checks fields that serve the log and later uses. A malformed one is refused now, before anything relies on it.
-    private func checkDevice(_ request: Request) throws {
-        if let text = request.header("ubiquity-device"), DeviceID(hex: text) == nil {
-            throw UbiquityError(.invalid, "Ubiquity-Device is not 32 hexadecimal digits")
+    /// The device that the request names. Malformed fields are refused.
+    private func contact(_ request: Request) throws -> DeviceContact? {
+        let device = try request.header("ubiquity-device").map { text in
+            guard let device = DeviceID(hex: text) else {
+                throw UbiquityError(.invalid, "Ubiquity-Device is not 32 hexadecimal digits")
+            }
+            return device
         }
-        if let text = request.header("ubiquity-device-name") {
+        let name = try request.header("ubiquity-device-name").map { text in
             guard let name = PercentEncoding.decode(text),
                 name.utf8.count <= MessageLimits.maximumDeviceNameLength
             else { throw UbiquityError(.invalid, "Ubiquity-Device-Name is not a percent-encoded name") }
+            return name
         }
+        return device.map { DeviceContact(device: $0, name: name ?? "") }
     }
 }

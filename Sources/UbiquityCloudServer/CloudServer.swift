@@ -37,8 +37,9 @@ package final class CloudServer: Sendable {
         ChunkRoutes(access: access, departures: departures).add(to: router)
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
         AccountRoutes(access: access).add(to: router)
+        TokenRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
-        PageRoutes(host: host).add(to: router)
+        PageRoutes(access: access).add(to: router)
         routes = router.routes.map { "\($0.method) \($0.path)" }
         responder = router.buildResponder()
     }

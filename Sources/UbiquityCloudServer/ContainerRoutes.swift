@@ -1,4 +1,5 @@
 import Hummingbird
+internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
@@ -47,14 +48,14 @@ struct ContainerRoutes: Sendable {
     }
 
     @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let (account, service) = try await access.signedIn(request, context)
+        let (holder, service) = try await access.signedIn(request, context, isWriting: true)
         let limit = Limits.maximumMessageLength
         let announced = try request.announcedLength(limit: limit)
         // A body without an announced length may have any length.
         let length = announced == 0 && request.header("transfer-encoding") != nil ? limit : announced
         let commit = { try await service.commit(request.message(CommitRequest.self, limit: limit)) }
         let isSmall = length <= ServerLimits.smallBody
-        let response = isSmall ? try await commit() : try await access.bodies.run(length, of: account, commit)
+        let response = isSmall ? try await commit() : try await access.bodies.run(length, of: holder.account, commit)
         counters.countCommit()
         return try Response(response, for: request)
     }

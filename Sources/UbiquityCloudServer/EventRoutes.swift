@@ -1,5 +1,6 @@
 import Hummingbird
 internal import NIOCore
+internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
@@ -16,23 +17,30 @@ struct EventRoutes: Sendable {
     private enum Event: Sendable {
         case revision(Revision)
         case heartbeat
+        /// The last event of a stream whose token was revoked.
+        case revoked
 
         var bytes: ByteBuffer {
             switch self {
             case .revision(let revision):
-                Self.event("{\"revision\":\(revision.number)}")
+                Self.event("revision", "{\"revision\":\(revision.number)}")
             case .heartbeat: ByteBuffer(string: ": still here\n\n")
+            case .revoked: Self.event("failure", Self.revocation)
             }
         }
 
         /// With a digest of its data, because each line may be damaged in transit. Other clients ignore that line.
-        private static func event(_ data: String) -> ByteBuffer {
-            ByteBuffer(string: "digest: \(MessageDigest.ofEvent(data))\nevent: revision\ndata: \(data)\n\n")
+        private static func event(_ name: String, _ data: String) -> ByteBuffer {
+            ByteBuffer(string: "digest: \(MessageDigest.ofEvent(data))\nevent: \(name)\ndata: \(data)\n\n")
         }
+
+        /// A failure as JSON. Encoding one never fails, because it has no unknown fields.
+        private static let revocation = String(
+            decoding: (try? WireCodec.encode(WireFailure(error: TokenSessions.error), as: .json)) ?? [], as: UTF8.self)
     }
 
     @Sendable private func events(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let service = try await access.service(request, context)
+        let (holder, service) = try await access.signedIn(request, context)
         let news = try await service.news()
         let body = ResponseBody { writer in
             counters.addEventStreams(1)
@@ -41,6 +49,11 @@ struct EventRoutes: Sendable {
                 of: Event.self, bufferingPolicy: .bufferingNewest(ServerLimits.pendingEvents))
             let token = activity.onStop { source.finish() }
             defer { activity.forget(token) }
+            let stream = access.sessions.beginStream(of: holder.token) {
+                source.yield(.revoked)
+                source.finish()
+            }
+            defer { access.sessions.endStream(stream, of: holder.token) }
             let feeds = [Self.pass(news, to: source), Self.beat(to: source)]
             defer { for feed in feeds { feed.cancel() } }
             let out = EventWriter(writer)

@@ -64,6 +64,8 @@ enum ServerLimits {
     static let patience: Duration = .seconds(20)
     /// Large messages decoded at one time.
     static let decoders = 2
-    /// Longest body of an account request in bytes: an account's name.
-    static let accountRequestLength = 4096
+    /// Longest body of an account request in bytes: names of an account, a token and containers.
+    static let accountRequestLength = 16 * 1024
+    /// Between the last event of a revoked token's streams and the end of its connections.
+    static let revocationGrace: TimeAmount = .milliseconds(250)
 }

@@ -13,10 +13,21 @@ package enum CloudLimits {
     package static let maximumContainersPerAccount = 1000
     /// Accounts at a cloud that keeps its metadata in SQLite.
     package static let maximumAccounts = 10_000
-    /// Bytes in the name of an account, and in the label of a token.
-    package static let maximumAccountNameLength = 64
-    /// Device tokens of an account.
+    /// Valid tokens of an account.
     package static let maximumTokensPerAccount = 1000
+    /// Bytes in the name of a token.
+    package static let maximumTokenNameLength = 64
+    /// Containers that one token names.
+    package static let maximumContainersPerToken = 100
+    /// Revoked tokens of an account that are remembered. The devices of older ones get "the cloud does not know this
+    /// token".
+    package static let keptRevokedTokens = 1000
+    /// Devices of an account that are listed. Those with the oldest contact are dropped.
+    package static let maximumDevicesPerAccount = 1000
+    /// In seconds: the contacts of a device and the uses of a token are recorded at most this often.
+    package static let contactInterval = 300.0
+    /// Contacts remembered in memory for that.
+    static let recentContacts = 10_000
 
     /// Chunks shorter than this are stored in the database: a file would take a block and two more syncs.
     package static let smallChunkLength = 16 * 1024

@@ -3,31 +3,35 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// Manages the accounts of the cloud on this machine, through the socket in its data folder.
+/// Manages accounts: those of the cloud on this machine, through the socket in its data folder, or the account that a
+/// device is signed in to.
 package struct Accounts: Sendable {
-    private let data: String
+    private enum Place {
+        case data(String)
+        case signedIn(SignIn)
+    }
+
+    private let place: Place
 
     /// - Parameter data: the cloud's data folder, absolute.
-    package init(data: String) { self.data = data }
+    package init(data: String) { place = .data(data) }
 
-    /// Creates an account. Throws `.alreadyExists`, `.invalidName`; `.offline` if no cloud serves the data.
-    /// - Returns: its token, which is shown only this once.
-    package func create(_ name: String) async throws -> String { try await asking { try await $0.createAccount(name) } }
+    fileprivate init(signIn: SignIn) { place = .signedIn(signIn) }
 
-    package func list() async throws -> [String] { try await asking { try await $0.accounts() } }
+    /// The account of a device. Without a sign-in it is that of the embedded cloud.
+    package init(deviceFolder: String) throws(UbiquityError) {
+        if let signIn = try SignIn.load(deviceFolder: deviceFolder) {
+            place = .signedIn(signIn)
+        } else {
+            place = .data(try CloudFolder.path(option: nil))
+        }
+    }
 
-    /// Deletes an account. Throws `.notFound`.
-    package func delete(_ name: String) async throws { try await asking { try await $0.deleteAccount(name) } }
-
-    private func asking<Answer: Sendable>(
+    /// Asks the cloud. Throws `.offline` if it is not reachable.
+    package func ask<Answer: Sendable>(
         _ question: (CloudAdministrator) async throws -> Answer
     ) async throws -> Answer {
-        guard LocalSocket.isListening(CloudFolder.socket(data)) else {
-            throw UbiquityError(
-                .offline, "no cloud serves this data", at: data, remedy: "start one: ubiquity serve --data \(data)")
-        }
-        try TrustedPath.require(data, as: "the data folder")
-        let administrator = try CloudAdministrator(.unixSocket(path: CloudFolder.socket(data)))
+        let administrator = try administrator()
         do {
             let answer = try await question(administrator)
             await administrator.shutdown()
@@ -35,6 +39,21 @@ package struct Accounts: Sendable {
         } catch {
             await administrator.shutdown()
             throw error
+        }
+    }
+
+    private func administrator() throws -> CloudAdministrator {
+        switch place {
+        case .signedIn(let signIn):
+            return try CloudAdministrator(
+                CloudAddress(signIn.url, certificates: signIn.certificates), token: signIn.token)
+        case .data(let data):
+            guard LocalSocket.isListening(CloudFolder.socket(data)) else {
+                throw UbiquityError(
+                    .offline, "no cloud serves this data", at: data, remedy: "start one: ubiquity serve --data \(data)")
+            }
+            try TrustedPath.require(data, as: "the data folder")
+            return try CloudAdministrator(.unixSocket(path: CloudFolder.socket(data)))
         }
     }
 }
@@ -46,25 +65,42 @@ extension SignIn {
     /// Verifies the token at the cloud, and stores the cloud's id. Throws `.signedOut`, `.offline`, `.timedOut`,
     /// `.invalid`.
     package mutating func check() async throws {
-        let address = try CloudAddress(url, certificates: certificates)
-        guard let container = ContainerID(MountSettings.defaultContainer) else { return }
+        let answer: (account: String, incarnation: UInt64?)
+        do {
+            let description = try await description(of: MountSettings.defaultContainer)
+            answer = (description.account, description.incarnation)
+        } catch let error as UbiquityError where error.code == .accessDenied || error.code == .notFound {
+            // A token for some containers, or for reading, cannot create the default one.
+            let rights = try await Accounts(signIn: self).ask { try await $0.rights() }
+            var incarnation: UInt64?
+            if !rights.readOnly, let first = rights.containers?.first {
+                incarnation = try await description(of: first).incarnation
+            }
+            answer = (rights.account, incarnation)
+        }
+        guard answer.account == account else {
+            throw UbiquityError(
+                .notPermitted, "the token belongs to another account: \(answer.account)", at: url,
+                remedy: "give that account's name, or a token of this account")
+        }
+        cloud = answer.incarnation.map { String($0, radix: 16) }
+    }
+
+    private func description(of name: String) async throws -> ContainerDescription {
+        guard let container = ContainerID(name) else {
+            throw UbiquityError(.invalidName, "not a container's name: \(name)", remedy: ContainerID.rules)
+        }
         var generator = SourcedGenerator(SystemRandom())
         let client = try CloudClient(
-            address, container: container, token: token, device: DeviceID(using: &generator),
-            deviceName: ProcessHost.hostName)
-        let description: ContainerDescription
+            CloudAddress(url, certificates: certificates), container: container, token: token,
+            device: DeviceID(using: &generator), deviceName: ProcessHost.hostName)
         do {
-            description = try await client.open()
+            let description = try await client.open()
             await client.shutdown()
+            return description
         } catch {
             await client.shutdown()
             throw error
         }
-        guard description.account == account else {
-            throw UbiquityError(
-                .notPermitted, "the token belongs to another account: \(description.account)", at: url,
-                remedy: "give that account's name, or a token of this account")
-        }
-        cloud = String(description.incarnation, radix: 16)
     }
 }

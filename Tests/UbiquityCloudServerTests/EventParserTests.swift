@@ -27,4 +27,10 @@ import UbiquityCore
     ]) func malformedEventsAreRefused(_ text: String) {
         #expect(throws: UbiquityError.self) { try parse(text, pieces: 100) }
     }
+
+    @Test func failureOfTheCloudIsThrown() {
+        let text = "event: failure\ndata: {\"code\":\"signedOut\",\"message\":\"this device's token was revoked\"}\n\n"
+        let error = #expect(throws: UbiquityError.self) { try parse(text, pieces: 7) }
+        #expect(error?.code == .signedOut && error?.message == "this device's token was revoked")
+    }
 }

@@ -1,4 +1,5 @@
 import UbiquityCloudServer
+import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
@@ -28,14 +29,14 @@ final class FakeCloud: Sendable {
     var host: CloudHost {
         CloudHost(
             authenticate: { token in
-                if token == Self.token { return Self.account }
+                if token == Self.token { return TokenHolder(account: Self.account) }
                 let name = String(token.trimmingPrefix("token-of-"))
                 guard name != token, self.state.withLock({ $0.accounts.contains(name) }) else {
                     throw UbiquityError(.signedOut, "the token is not valid")
                 }
-                return name
+                return TokenHolder(account: name)
             },
-            service: { account, container in self.container(account, container) },
+            service: { holder, container in self.container(holder.account, container) },
             overview: { account in throw UbiquityError(.notFound, "nothing to see", at: account) },
             browser: { _, container in throw UbiquityError(.notFound, "nothing to see", at: container.name) },
             createAccount: { name in

@@ -45,16 +45,28 @@ enum Plain {
         }
     }
 
+    private static let wrap: @Sendable (any Channel) -> EventLoopFuture<NIOAsyncChannel<ByteBuffer, ByteBuffer>> = {
+        channel in
+        channel.eventLoop.makeCompletedFuture {
+            try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+        }
+    }
+
+    /// A connection to a server of this machine by its port.
+    static func conversation<R: Sendable>(
+        port: Int,
+        _ body: (NIOAsyncChannelInboundStream<ByteBuffer>, NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws -> R
+    ) async throws -> R {
+        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        let channel = try await bootstrap.connect(host: "127.0.0.1", port: port, channelInitializer: wrap)
+        return try await channel.executeThenClose { try await body($0, $1) }
+    }
+
     static func connected<R: Sendable>(
         to running: RunningServer,
         _ body: (NIOAsyncChannelInboundStream<ByteBuffer>, NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws -> R
     ) async throws -> R {
         let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-        let wrap: @Sendable (any Channel) -> EventLoopFuture<NIOAsyncChannel<ByteBuffer, ByteBuffer>> = { channel in
-            channel.eventLoop.makeCompletedFuture {
-                try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
-            }
-        }
         let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
         switch running.address {
         case .web(let url, _):

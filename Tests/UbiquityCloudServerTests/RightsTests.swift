@@ -10,47 +10,56 @@ import UbiquitySystem
 import UbiquityWire
 
 /// Every route of the cloud and the answer that each kind of client gets. The routes come from the router: one without
-/// a row in the table fails the test.
+/// a row in the table fails the test. CI-02, CI-03: a token opens the containers that it names, and no others.
 @Suite struct RightsTests {
-    /// A kind of client. All of them request Alice's data.
+    /// A kind of client. Alice's things are what all of them ask for.
     private enum Client: CaseIterable {
         case noToken, wrongToken
         /// Bob has an account and a container of the same name.
         case otherAccount, owner
+        /// Tokens of Alice: for another container only, and for reading only.
+        case otherContainer, readOnly
         /// The cloud's own user at its Unix socket, without a token.
         case socket
     }
 
     /// Statuses in the order of `Client.allCases`.
     private static let table: [String: [Int]] = [
-        // For every client.
-        "GET /healthz": [200, 200, 200, 200, 200],
+        // For everybody.
+        "GET /healthz": [200, 200, 200, 200, 200, 200, 200],
         // For the cloud's own user.
-        "GET /metrics": [403, 403, 403, 403, 200],
-        "GET /v1/accounts": [403, 403, 403, 403, 200],
-        "POST /v1/accounts": [403, 403, 403, 403, 201],
-        "DELETE /v1/accounts/{account}": [403, 403, 403, 403, 204],
-        // An account's own container. It contains nothing of another account's items, versions and chunks.
-        "POST /v1/containers/{container}": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/changes": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/snapshot": [401, 401, 200, 200, 200],
-        "POST /v1/containers/{container}/commit": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/usage": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/events": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/versions/{version}": [401, 401, 404, 200, 404],
-        "GET /v1/containers/{container}/items/{item}/versions": [401, 401, 404, 200, 404],
-        "POST /v1/containers/{container}/chunks": [401, 401, 204, 204, 204],
-        "POST /v1/containers/{container}/chunks/missing": [401, 401, 200, 200, 200],
-        "POST /v1/containers/{container}/chunks/unsound": [401, 401, 200, 200, 200],
-        "POST /v1/containers/{container}/chunks/fetch": [401, 401, 200, 200, 200],
-        "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 404],
+        "GET /metrics": [403, 403, 403, 403, 403, 403, 200],
+        "GET /v1/accounts": [403, 403, 403, 403, 403, 403, 200],
+        "POST /v1/accounts": [403, 403, 403, 403, 403, 403, 201],
+        "DELETE /v1/accounts/{account}": [403, 403, 403, 403, 403, 403, 204],
+        // An account's own container. Of another account's items, versions and chunks there is nothing in it.
+        "POST /v1/containers/{container}": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/changes": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/snapshot": [401, 401, 200, 200, 403, 200, 200],
+        "POST /v1/containers/{container}/commit": [401, 401, 200, 200, 403, 403, 200],
+        "GET /v1/containers/{container}/usage": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/events": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/versions/{version}": [401, 401, 404, 200, 403, 200, 404],
+        "GET /v1/containers/{container}/items/{item}/versions": [401, 401, 404, 200, 403, 200, 404],
+        "POST /v1/containers/{container}/chunks": [401, 401, 204, 204, 403, 403, 204],
+        "POST /v1/containers/{container}/chunks/missing": [401, 401, 200, 200, 403, 403, 200],
+        "POST /v1/containers/{container}/chunks/unsound": [401, 401, 200, 200, 403, 200, 200],
+        "POST /v1/containers/{container}/chunks/fetch": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 403, 200, 404],
+        // The rights of the own token, and the account's tokens and devices.
+        "GET /v1/rights": [401, 401, 200, 200, 200, 200, 200],
+        "GET /v1/tokens": [401, 401, 200, 200, 403, 403, 200],
+        "POST /v1/tokens": [401, 401, 201, 201, 403, 403, 201],
+        "DELETE /v1/tokens/{token}": [401, 401, 404, 204, 403, 403, 404],
+        "GET /v1/devices": [401, 401, 200, 200, 403, 403, 200],
+        "DELETE /v1/devices/{device}": [401, 401, 404, 200, 403, 403, 404],
         // Pages. At the socket they show all accounts.
-        "GET /": [401, 401, 200, 200, 200],
-        "GET /containers/{container}": [401, 401, 200, 200, 200],
-        "GET /containers/{container}/conflicts": [401, 401, 200, 200, 200],
-        "GET /containers/{container}/trash": [401, 401, 200, 200, 200],
-        "GET /containers/{container}/items/{item}": [401, 401, 404, 200, 404],
+        "GET /": [401, 401, 200, 200, 200, 200, 200],
+        "GET /containers/{container}": [401, 401, 200, 200, 403, 200, 200],
+        "GET /containers/{container}/conflicts": [401, 401, 200, 200, 403, 200, 200],
+        "GET /containers/{container}/trash": [401, 401, 200, 200, 403, 200, 200],
+        "GET /containers/{container}/items/{item}": [401, 401, 404, 200, 403, 200, 404],
     ]
 
     private static let item = ItemID(high: 0xA11C_E000_0000_0000, low: 1)
@@ -60,7 +69,7 @@ import UbiquityWire
     private static let secrets = ["secret.txt", "only Alice has"]
     private static let parameters = [
         "container": RunningServer.containerName.name, "item": "\(item)", "version": "\(version)",
-        "chunk": "\(chunk.id)", "account": "carol",
+        "chunk": "\(chunk.id)", "account": "carol", "token": "spare", "device": "tablet",
     ]
 
     private static func routes(_ cloud: Cloud) -> [String] {
@@ -79,7 +88,7 @@ import UbiquityWire
                 for client in Client.allCases {
                     let answer = try await ask(route, client, tokens, web, socket)
                     found.append(answer.status)
-                    guard client != .owner else { continue }
+                    guard client != .owner, client != .readOnly else { continue }
                     let text = String(decoding: answer.bytes, as: UTF8.self)
                     let seen = Self.secrets.filter { text.contains($0) }
                     #expect(seen == [], "\(route) for \(client)")
@@ -112,7 +121,15 @@ import UbiquityWire
         for account in ["bob", Cloud.localAccount] {
             _ = try await cloud.service(account: account, container: RunningServer.containerName).open()
         }
-        return [.wrongToken: String(alice.reversed()), .otherAccount: bob, .owner: alice]
+        let other = try await cloud.tokens.create(of: "alice", TokenRequest(containers: ["other"]))
+        let reading = try await cloud.tokens.create(of: "alice", TokenRequest(readOnly: true))
+        _ = try await cloud.tokens.create(of: "alice", TokenRequest(name: "spare"))
+        await cloud.devices.record(
+            DeviceContact(device: DeviceID(high: 9, low: 77), name: "tablet"), of: TokenHolder(account: "alice"))
+        return [
+            .wrongToken: String(alice.reversed()), .otherAccount: bob, .owner: alice, .otherContainer: other.token,
+            .readOnly: reading.token,
+        ]
     }
 
     private func ask(
@@ -139,13 +156,14 @@ import UbiquityWire
     private func body(of route: String, _ client: Client) throws -> (type: String, bytes: [UInt8])? {
         let protobuf = WireFormat.protobuf.mediaType
         switch route {
+        case "POST /v1/tokens": return ("application/json", Array("{}".utf8))
         case "POST /v1/accounts": return ("application/json", Array(#"{"name":"dave"}"#.utf8))
         case "POST /v1/containers/{container}/chunks":
             return (WireFormat.chunkMediaType, ChunkFrame.encode(TestChunks.chunk([1])))
         case let route where route.contains("/chunks/") && route.hasPrefix("POST"):
             return (protobuf, try WireCodec.encode(ChunkIDs([Self.chunk.id]), as: .protobuf))
         case "POST /v1/containers/{container}/commit":
-            // An item of Alice, which is unknown to all others.
+            // An item of Alice, which is unknown to everybody else.
             let change = ItemChange(
                 id: Self.item, kind: .file, baseRevision: Revision(1), changedAt: .zero,
                 action: .put(ChangedFields(mode: 0o600)))

@@ -155,7 +155,7 @@ import UbiquityWire
 
     @Test func accountsDoNotSeeEachOther() async throws {
         let token = try await bench.cloud.createAccount("eve")
-        #expect(try await bench.cloud.authenticate(token) == "eve")
+        #expect(try await bench.cloud.tokens.authenticate(token).account == "eve")
         let mine = try await bench.container()
         let hers = try await bench.container(account: "eve")
         _ = try await mine.commit(bench.request([try bench.file(1, "a", [small])], [small]))
@@ -165,7 +165,7 @@ import UbiquityWire
         #expect(await failure { _ = try await hers.manifest(of: .number(1)) } == .notFound)
         #expect(await failure { _ = try await bench.fetch([large.id], from: hers) } == .notFound)
         try await bench.cloud.deleteAccount("eve")
-        #expect(await failure { _ = try await bench.cloud.authenticate(token) } == .signedOut)
+        #expect(await failure { _ = try await bench.cloud.tokens.authenticate(token) } == .signedOut)
         #expect(try await bench.cloud.accounts() == [Cloud.localAccount])
         #expect(try await bench.fetch([large.id], from: mine) == [large])
     }

@@ -234,6 +234,7 @@ import UbiquityWire
             try database.writeWithoutTransaction { db in
                 try db.execute(
                     sql: """
+                        \(OlderFormats.undo10)
                         \(StoredRows.triggers.map { "DROP TRIGGER \($0);" }.joined())
                         ALTER TABLE accounts DROP COLUMN stored;
                         DROP INDEX commitsMark; ALTER TABLE commits DROP COLUMN mark;

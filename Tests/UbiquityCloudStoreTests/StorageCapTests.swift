@@ -228,6 +228,7 @@ import UbiquityWire
         try await bench.reopen {
             let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
             try database.write { db in
+                try db.execute(sql: OlderFormats.undo10)
                 for trigger in StoredRows.triggers { try db.execute(sql: "DROP TRIGGER \(trigger)") }
                 try db.execute(sql: "ALTER TABLE accounts DROP COLUMN stored")
                 try db.execute(sql: "PRAGMA user_version = 8")

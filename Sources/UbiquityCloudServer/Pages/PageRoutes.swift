@@ -6,7 +6,8 @@ internal import UbiquityWire
 
 /// Read-only web pages about the cloud's data. They show no content.
 struct PageRoutes: Sendable {
-    let host: CloudHost
+    let access: CloudAccess
+    private var host: CloudHost { access.host }
 
     func add(to router: Router<CloudContext>) {
         router.get("/") { try await page($0, $1, overview) }
@@ -20,7 +21,7 @@ struct PageRoutes: Sendable {
     /// The authorized viewer. The cloud's owner sees all accounts, any other viewer the account of the token.
     enum Viewer: Hashable, Sendable {
         case owner
-        case account(String)
+        case account(TokenHolder)
     }
 
     private typealias Make = @Sendable (Request, CloudContext, Viewer) async throws -> HTML
@@ -50,8 +51,10 @@ struct PageRoutes: Sendable {
     }
 
     private func viewer(_ request: Request, _ context: CloudContext) async throws -> Viewer {
-        if let token = try request.basicPassword() { return .account(try await host.authenticate(token)) }
-        if let token = try request.bearer() { return .account(try await host.authenticate(token)) }
+        let password = try request.basicPassword()
+        if try password != nil || request.bearer() != nil {
+            return .account(try await access.holder(request, context, password: password))
+        }
         guard context.isLocal else {
             throw UbiquityError(
                 .signedOut, "this page requires the account's token as password",
@@ -72,7 +75,9 @@ struct PageRoutes: Sendable {
         let account: String
         switch viewer {
         case .owner: account = request.uri.queryParameters["account"].map(String.init) ?? CloudHost.localAccount
-        case .account(let own): account = own
+        case .account(let holder):
+            try holder.rights.require(container, isWriting: false)
+            account = holder.account
         }
         return ContainerPages(
             browser: try await host.browser(account, container), account: account, container: container)
@@ -93,14 +98,14 @@ struct PageRoutes: Sendable {
     {
         let names = switch viewer {
         case .owner: try await host.accounts()
-        case .account(let own): [own]
+        case .account(let holder): [holder.account]
         }
         let first = try request.number("from", in: 0...Int64(Int32.max), else: 0)
         let shown = names.dropFirst(Int(first)).prefix(OverviewPage.accounts)
         var accounts = [AccountOverview]()
         for name in shown {
             // An account that was deleted meanwhile.
-            do { accounts.append(try await host.overview(name)) } catch let error as UbiquityError
+            do { accounts.append(viewer.visible(try await host.overview(name))) } catch let error as UbiquityError
                 where error.code == .notFound
             { continue }
         }
@@ -141,5 +146,15 @@ extension Request {
             let text = String(validating: decoded, as: UTF8.self), let colon = text.firstIndex(of: ":")
         else { throw UbiquityError(.signedOut, "the Authorization field is not \"Basic\" and a name and password") }
         return String(text[text.index(after: colon)...])
+    }
+}
+
+extension PageRoutes.Viewer {
+    /// Without the containers that the viewer's token does not open.
+    fileprivate func visible(_ overview: AccountOverview) -> AccountOverview {
+        guard case .account(let holder) = self, let allowed = holder.rights.containers else { return overview }
+        var overview = overview
+        overview.containers.removeAll { !allowed.contains($0.name) }
+        return overview
     }
 }

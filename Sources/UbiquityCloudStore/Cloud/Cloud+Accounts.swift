@@ -1,4 +1,3 @@
-import Crypto
 import GRDB
 internal import UbiquityCore
 internal import UbiquitySystem
@@ -8,8 +7,8 @@ extension Cloud {
     /// The account of an embedded cloud, which needs no sign-in: only its user can reach the socket.
     package static let localAccount = "local"
 
-    /// Creates an account and its token. The token is returned only this once: the cloud keeps its SHA-256. Throws
-    /// `.alreadyExists`, `.invalidName`, `.tooLarge`.
+    /// Creates an account and its first token, which has all rights. The token is returned only this once: the cloud
+    /// keeps its SHA-256. Throws `.alreadyExists`, `.invalidName`, `.tooLarge`.
     package func createAccount(_ name: String) async throws -> String {
         guard name != Self.localAccount else {
             throw UbiquityError(
@@ -19,7 +18,7 @@ extension Cloud {
         guard ContainerID(name) != nil else {
             throw UbiquityError(.invalidName, "not a name for an account: \"\(name)\"", remedy: ContainerID.rules)
         }
-        let token = newToken()
+        let token = AccountTokens.secret(random)
         try await pool.run { [self] in
             try write { db in
                 guard try Row.fetchOne(db, sql: "SELECT 1 FROM accounts WHERE name = ?", arguments: [name]) == nil
@@ -31,9 +30,7 @@ extension Cloud {
                     throw UbiquityError(.tooLarge, "a cloud has at most \(CloudLimits.maximumAccounts) accounts")
                 }
                 let account = try insertAccount(name, db)
-                try db.execute(
-                    sql: "INSERT INTO tokens VALUES (?, ?, ?)",
-                    arguments: [Bytes(Self.hash(token)), account, timekeeper.now().nanoseconds])
+                _ = try tokens.insert(token, named: nil, .all, of: account, db)
             }
         }
         return token
@@ -46,11 +43,8 @@ extension Cloud {
     /// Deletes an account with all its data. Throws `.notFound`.
     package func deleteAccount(_ name: String) async throws {
         try await pool.run { [self] in
-            let (number, containers) = try write { db -> (Int64, [Int64]) in
-                guard
-                    let number = try Int64.fetchOne(
-                        db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
-                else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
+            let (number, containers, tokens) = try write { db -> (Int64, [Int64], [Int64]) in
+                let number = try Self.requiredNumber(of: name, db)
                 let containers = try Int64.fetchAll(
                     db, sql: "SELECT number FROM containers WHERE account = ?", arguments: [number])
                 for table in ["items", "versions", "commits", "lastCommits"] {
@@ -59,12 +53,15 @@ extension Cloud {
                             "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
                         arguments: [number])
                 }
-                for table in ["containers", "tokens", "smallChunks"] {
+                let tokens = try Int64.fetchAll(
+                    db, sql: "SELECT number FROM accessTokens WHERE account = ?", arguments: [number])
+                for table in ["containers", "accessTokens", "devices", "deviceTokens", "smallChunks"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE account = ?", arguments: [number])
                 }
                 try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])
-                return (number, containers)
+                return (number, containers, tokens)
             }
+            revocations.announce(tokens)
             for container in containers { news.end(of: container) }
             try removeChunks(of: number)
         }
@@ -111,34 +108,26 @@ extension Cloud {
         }
     }
 
-    /// The account of a token. Throws `.signedOut` if there is none.
-    package func authenticate(_ token: String) async throws -> String {
-        let hash = Self.hash(token)
-        let name = try await pool.run { [self] in
-            try read { db in
-                try String.fetchOne(
-                    db,
-                    sql: "SELECT name FROM tokens JOIN accounts ON accounts.number = tokens.account WHERE hash = ?",
-                    arguments: [Bytes(hash)])
-            }
-        }
-        guard let name else {
-            throw UbiquityError(
-                .signedOut, "the cloud does not know this token", remedy: "sign in again with 'ubiquity login'")
-        }
-        return name
-    }
-
     /// The account's number. The local account is created on first use.
     func account(named name: String) throws -> Int64 {
         if let number = try read({ try Self.number(of: name, $0) }) { return number }
         guard name == Self.localAccount else {
-            throw UbiquityError(.notFound, "there is no account of this name", at: name)
+            throw Self.noAccount(name)
         }
         return try write { db in try Self.number(of: name, db) ?? insertAccount(name, db) }
     }
 
-    private static func number(of name: String, _ db: Database) throws -> Int64? {
+    /// Throws `.notFound`.
+    static func requiredNumber(of name: String, _ db: Database) throws -> Int64 {
+        guard let number = try number(of: name, db) else { throw noAccount(name) }
+        return number
+    }
+
+    private static func noAccount(_ name: String) -> UbiquityError {
+        UbiquityError(.notFound, "there is no account of this name", at: name)
+    }
+
+    static func number(of name: String, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
     }
 
@@ -148,14 +137,4 @@ extension Cloud {
             arguments: [name, quotaBytes, timekeeper.now().nanoseconds])
         return db.lastInsertedRowID
     }
-
-    /// 256 bits of randomness in hexadecimal digits.
-    private func newToken() -> String {
-        (0..<4).map { _ in
-            let digits = String(random.next(), radix: 16)
-            return String(repeating: "0", count: 16 - digits.count) + digits
-        }.joined()
-    }
-
-    private static func hash(_ token: String) -> [UInt8] { Array(SHA256.hash(data: Array(token.utf8))) }
 }

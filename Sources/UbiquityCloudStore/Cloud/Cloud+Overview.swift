@@ -92,7 +92,7 @@ extension ContainerTables {
     fileprivate func devices() throws -> [ContainerOverview.Device] {
         try fetchAll(
             "SELECT device, deviceName FROM lastCommits WHERE container = ? ORDER BY deviceName, device LIMIT "
-                + "\(CloudLimits.maximumTokensPerAccount)", []
+                + "\(CloudLimits.maximumDevicesPerAccount)", []
         ).compactMap { row in
             DeviceID(bytes: row.bytes(0) ?? []).map { ContainerOverview.Device(id: $0, name: row.text(1) ?? "") }
         }

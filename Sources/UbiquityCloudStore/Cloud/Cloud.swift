@@ -20,6 +20,8 @@ package final class Cloud: Sendable {
     /// Quota of a new account in bytes.
     let quotaBytes: Int64
     let news = NewsHub()
+    package let revocations = Revocations()
+    let contacts = RecentContacts()
     let incarnation: UInt64
     /// Containers whose incarnation this process has changed (`ContainerService.renew`).
     let renewed = Lock<Set<Int64>>([])
@@ -145,11 +147,17 @@ package final class Cloud: Sendable {
         }
     }
 
+    package var tokens: AccountTokens { AccountTokens(cloud: self) }
+    package var devices: AccountDevices { AccountDevices(cloud: self) }
+
     /// One container of an account, as one device sees it. Throws `.notFound` if there is no such account; the account
     /// `local` is created on first use.
-    package func service(account: String, container: ContainerID) async throws -> any CloudService {
+    /// - Parameter isReadOnly: whether `open` must not create the container.
+    package func service(
+        account: String, container: ContainerID, isReadOnly: Bool = false
+    ) async throws -> any CloudService {
         let account = try await pool.run { try self.account(named: account) }
-        return ContainerService(cloud: self, account: account, container: container)
+        return ContainerService(cloud: self, account: account, container: container, mayCreate: !isReadOnly)
     }
 
     /// The account's own chunk store: knowing a chunk's name gives no access to another account's chunk.

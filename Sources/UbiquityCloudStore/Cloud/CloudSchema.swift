@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
-    static let formatVersion: Int64 = 9
+    static let formatVersion: Int64 = 10
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -26,10 +26,40 @@ enum CloudSchema {
         if found < 7 { try db.execute(sql: version7) }
         if found < 8 { try db.execute(sql: version8) }
         if found < 9 { try db.execute(sql: version9) }
+        if found < 10 { try db.execute(sql: version10) }
         // Without a write, an existing cloud starts even on a full disk.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// Tokens with names and rights, and the account's devices. A token of an older format opens the whole account.
+    ///
+    /// `containers` is null for all of them. `revoked` is the time of the revocation.
+    private static let version10 = """
+        CREATE TABLE accessTokens (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            hash BLOB NOT NULL UNIQUE, account INTEGER NOT NULL, name TEXT NOT NULL,
+            containers TEXT, readOnly INTEGER NOT NULL DEFAULT 0,
+            created INTEGER NOT NULL, used INTEGER, revoked INTEGER
+        );
+        CREATE UNIQUE INDEX accessTokensName ON accessTokens (account, name) WHERE revoked IS NULL;
+        CREATE INDEX accessTokensRevoked ON accessTokens (account, number) WHERE revoked IS NOT NULL;
+        INSERT INTO accessTokens (hash, account, name, created)
+            SELECT hash, account, 'token ' || row_number() OVER (PARTITION BY account ORDER BY created, hash), created
+            FROM tokens ORDER BY account, created, hash;
+        DROP TABLE tokens;
+
+        CREATE TABLE devices (
+            account INTEGER NOT NULL, device BLOB NOT NULL, name TEXT NOT NULL,
+            first INTEGER NOT NULL, last INTEGER NOT NULL,
+            PRIMARY KEY (account, device)
+        ) WITHOUT ROWID;
+        CREATE TABLE deviceTokens (
+            account INTEGER NOT NULL, device BLOB NOT NULL, token INTEGER NOT NULL,
+            PRIMARY KEY (account, device, token)
+        ) WITHOUT ROWID;
+        CREATE INDEX deviceTokensToken ON deviceTokens (token);
+        """
 
     /// The bytes of each account's rows.
     private static let version9 = "ALTER TABLE accounts ADD COLUMN stored INTEGER NOT NULL DEFAULT 0;\n"

@@ -8,12 +8,15 @@ struct ContainerService: CloudService {
     let cloud: Cloud
     let account: Int64
     let container: ContainerID
+    /// Whether `open` creates the container if it is missing.
+    var mayCreate = true
 
     // MARK: Position
 
     func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
         try await cloud.pool.run { [self] in
-            var found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
+            var found = try cloud.read { try mayCreate ? self.find($0) : self.required($0) }
+                ?? cloud.write { try self.make($0) }
             if let point, let other = try cloud.read({ try history($0, of: found, lacking: point) }) {
                 try renew(other, point)
                 found = try cloud.read { try self.required($0) }
