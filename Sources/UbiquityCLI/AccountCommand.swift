@@ -8,7 +8,7 @@ struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
         abstract: "Manage the accounts of a cloud on this machine.",
-        subcommands: [Create.self, List.self, Delete.self, TokenCommand.self])
+        subcommands: [Create.self, List.self, Set.self, Delete.self, TokenCommand.self])
 
     struct DataOption: ParsableArguments {
         @Option(name: .customLong("data"), help: .init("The cloud's data folder.", valueName: "dir"))
@@ -63,11 +63,23 @@ struct AccountCommand: AsyncParsableCommand {
             abstract: "Create an account and print its token. The token is shown only once.")
 
         @Argument(help: "The name of the account.") var name: String
+
+        @Option(
+            help: .init("The account's quota, e.g. 50G (default: that of all accounts).", valueName: "size"),
+            transform: { try ByteSize.parse($0) })
+        var quota: Int64?
+
         @OptionGroup var data: DataOption
         @OptionGroup var output: OutputOptions
 
+        func validate() throws {
+            guard quota ?? 1 > 0 else { throw ValidationError("--quota must be 1 byte or more: nothing fits in 0") }
+        }
+
         func run() async throws {
-            let token = try await asking { try await data.accounts().ask { try await $0.createAccount(name) } }
+            let token = try await asking {
+                try await data.accounts().ask { try await $0.createAccount(name, quota: quota) }
+            }
             if output.asJSON { try Output.json(Created(account: name, token: token)) } else { Output.line(token) }
         }
     }
@@ -87,14 +99,49 @@ struct AccountCommand: AsyncParsableCommand {
         }
     }
 
+    struct Set: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Change the quota of an account.",
+            discussion: """
+                An account that has more than its new quota keeps everything; only more is refused. The quota of all \
+                accounts, from 'ubiquity serve --quota' or the configuration, does not change an account with a quota \
+                of its own.
+                """)
+
+        @Argument(help: "The name of the account.") var name: String
+
+        @Option(
+            help: .init("The account's own quota, e.g. 50G; 'standard' for that of all accounts.", valueName: "size"))
+        var quota: String
+
+        @OptionGroup var data: DataOption
+
+        private func bytes() throws -> Int64? { quota == "standard" ? nil : try ByteSize.parse(quota) }
+
+        func validate() throws {
+            do { guard try bytes() ?? 1 > 0 else { throw ValidationError("--quota must be 1 byte or more") } } catch
+                let error as UbiquityError
+            {
+                throw ValidationError("--quota: \(error)")
+            }
+        }
+
+        func run() async throws {
+            let bytes = try bytes()
+            try await asking { try await data.accounts().ask { try await $0.setQuota(bytes, of: name) } }
+        }
+    }
+
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete an account with all its documents. This cannot be undone.")
 
         @Argument(help: "The name of the account.") var name: String
+        @OptionGroup var confirmation: Confirmation
         @OptionGroup var data: DataOption
 
         func run() async throws {
+            try confirmation.require("delete account \(name) with all its documents, for ever")
             try await asking { try await data.accounts().ask { try await $0.deleteAccount(name) } }
         }
     }

@@ -27,8 +27,13 @@ package final class CloudAdministrator: Sendable {
 
     /// Creates an account.
     /// - Returns: its token, which the cloud reveals only now.
-    package func createAccount(_ name: String) async throws -> String {
-        try await ask(AccountToken.self, .POST, "accounts", AccountRequest(name: name)).token
+    package func createAccount(_ name: String, quota: Int64? = nil) async throws -> String {
+        try await ask(AccountToken.self, .POST, "accounts", AccountRequest(name: name, quota: quota)).token
+    }
+
+    /// - Parameter quota: in bytes; nil for the quota of all accounts.
+    package func setQuota(_ quota: Int64?, of account: String) async throws {
+        try await ask(.PUT, "accounts/\(PercentEncoding.encode(account))", AccountSettings(quota: quota))
     }
 
     package func deleteAccount(_ name: String) async throws {

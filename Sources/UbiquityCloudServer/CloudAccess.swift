@@ -1,4 +1,5 @@
 import Hummingbird
+internal import NIOCore
 internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
@@ -14,9 +15,13 @@ struct CloudAccess: Sendable {
         refusal: "the cloud has too many large requests now")
 
     let sessions = TokenSessions()
+    private let failures: FailedSignIns
+    private let counters: Counters
 
-    init(host: CloudHost) {
+    init(host: CloudHost, counters: Counters, failures: FailedSignIns = FailedSignIns()) {
         self.host = host
+        self.counters = counters
+        self.failures = failures
         host.cloud?.revocations.observe { [sessions] in sessions.revoke($0) }
     }
 
@@ -75,19 +80,30 @@ struct CloudAccess: Sendable {
     }
 
     /// The account and the rights of a request.
-    /// - Parameter password: a token that the request has in another place than `bearer` looks at.
+    /// - Parameter login: a name and a token that the request has in another place than `bearer` looks at.
     func holder(
-        _ request: Request, _ context: CloudContext, password: String? = nil
+        _ request: Request, _ context: CloudContext, login: (name: String, token: String)? = nil
     ) async throws -> TokenHolder {
-        guard let secret = try password ?? request.bearer() else {
+        guard let secret = try login?.token ?? request.bearer() else {
             guard context.isLocal else {
                 throw UbiquityError(
                     .signedOut, "this cloud requires a token", remedy: "sign in with \"ubiquity login\"")
             }
             return TokenHolder(account: CloudHost.localAccount)
         }
+        let account = login.flatMap { $0.name.isEmpty ? nil : $0.name }
+        let origin = FailedSignIns.Origin(address: context.channel.remoteAddress?.ipAddress, account: account)
+        try failures.admit(origin, token: secret)
         let holder: TokenHolder
-        do { holder = try await host.authenticate(secret) } catch let revoked as RevokedToken { throw revoked.error }
+        do { holder = try await host.authenticate(secret) } catch let revoked as RevokedToken {
+            // Its device tries on by itself. It is no guess.
+            throw revoked.error
+        } catch let error as UbiquityError where error.code == .signedOut {
+            counters.countFailedSignIn()
+            failures.fail(origin, logger: context.logger)
+            throw error
+        }
+        failures.accept(token: secret)
         if let token = holder.token { try sessions.enter(token, context.channel) }
         return holder
     }

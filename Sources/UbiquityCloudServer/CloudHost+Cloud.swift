@@ -12,7 +12,7 @@ extension CloudHost {
             },
             overview: { account in try await cloud.overview(of: account) },
             browser: { account, container in try await cloud.browser(account: account, container: container) },
-            createAccount: { name in try await cloud.createAccount(name) },
+            createAccount: { name, quota in try await cloud.createAccount(name, quota: quota) },
             accounts: { try await cloud.accounts() },
             deleteAccount: { name in try await cloud.deleteAccount(name) },
             cloud: cloud)

@@ -17,7 +17,7 @@ package struct CloudHost: Sendable {
     /// Read access to one container of an account. Throws `.notFound`.
     package var browser: @Sendable (_ account: String, _ container: ContainerID) async throws -> any ContainerBrowser
     /// Creates an account and its token. Throws `.alreadyExists`, `.invalidName`.
-    package var createAccount: @Sendable (_ name: String) async throws -> String
+    package var createAccount: @Sendable (_ name: String, _ quota: Int64?) async throws -> String
     package var accounts: @Sendable () async throws -> [String]
     /// Throws `.notFound`.
     package var deleteAccount: @Sendable (_ name: String) async throws -> Void
@@ -29,7 +29,7 @@ package struct CloudHost: Sendable {
         service: @escaping @Sendable (TokenHolder, ContainerID) async throws -> any CloudService,
         overview: @escaping @Sendable (String) async throws -> AccountOverview,
         browser: @escaping @Sendable (String, ContainerID) async throws -> any ContainerBrowser,
-        createAccount: @escaping @Sendable (String) async throws -> String,
+        createAccount: @escaping @Sendable (String, Int64?) async throws -> String,
         accounts: @escaping @Sendable () async throws -> [String],
         deleteAccount: @escaping @Sendable (String) async throws -> Void,
         cloud: Cloud? = nil

@@ -14,6 +14,8 @@ package final class CloudServer: Sendable {
     private let rules: ConnectionRules
     private let addresses: AddressLimit
     private let access: CloudAccess
+    /// Those of the running server.
+    private let certificates = Lock<[ServerCertificate]>([])
     private let responder: RouterResponder<CloudContext>
     /// The method and path of every route, for example "GET /v1/accounts".
     let routes: [String]
@@ -29,7 +31,8 @@ package final class CloudServer: Sendable {
         self.logger = logger
         self.rules = rules
         addresses = AddressLimit(rules)
-        access = CloudAccess(host: host)
+        access = CloudAccess(
+            host: host, counters: counters, failures: FailedSignIns(free: rules.freeSignInFailures))
         let router = Router(context: CloudContext.self)
         router.add(middleware: Failures(activity: activity, counters: counters))
         router.add(middleware: DigestCheck())
@@ -75,12 +78,27 @@ package final class CloudServer: Sendable {
         let (ready, readySource) = AsyncStream.makeStream(of: Result<String, any Error>.self)
         var listeners = [Listener]()
         defer { for listener in listeners { listener.retire() } }
+        defer { certificates.withLock { $0 = [] } }
         for endpoint in configuration.endpoints {
             listeners.append(try Listener(endpoint, channel: channel(endpoint), logger: logger) {
                 readySource.yield($0)
             })
         }
+        certificates.withLock { $0 = listeners.compactMap(\.certificate) }
         try await serve(listeners, ready, onReady)
+    }
+
+    /// Reads the certificates again. A connection in progress keeps the one that it began with. A certificate that
+    /// cannot be read is logged, and the present one stays.
+    package func reloadCertificates() {
+        for certificate in certificates.withLock({ $0 }) {
+            do {
+                try certificate.reload()
+                logger.notice("read the certificate again")
+            } catch {
+                logger.error("the present certificate stays in use", metadata: ["reason": "\(error)"])
+            }
+        }
     }
 
     /// The outcome of one part of a running server.

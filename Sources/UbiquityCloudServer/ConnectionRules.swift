@@ -6,6 +6,8 @@ struct ConnectionRules: Sendable {
     var bodySilence = ServerLimits.bodySilence
     var answerSilence = ServerLimits.answerSilence
     var connectionsPerAddress = ServerLimits.connectionsPerAddress
+    /// Failed sign-ins of an address before the next attempt must wait.
+    var freeSignInFailures = ServerLimits.freeSignInFailures
     /// Whether connections from this machine are not counted: a local proxy has one address for all its clients.
     var sparesLoopback = true
 }

@@ -9,6 +9,7 @@ final class Counters: Sendable {
     private let sent = Atomic<Int>(0)
     private let connections = Atomic<Int>(0)
     private let refusedConnections = Atomic<Int>(0)
+    private let failedSignIns = Atomic<Int>(0)
     private let eventStreams = Atomic<Int>(0)
 
     func countRequest() { requests.add(1, ordering: .relaxed) }
@@ -18,6 +19,7 @@ final class Counters: Sendable {
     func countSent(_ bytes: Int) { sent.add(bytes, ordering: .relaxed) }
     func addConnections(_ change: Int) { connections.add(change, ordering: .relaxed) }
     func countRefusedConnection() { refusedConnections.add(1, ordering: .relaxed) }
+    func countFailedSignIn() { failedSignIns.add(1, ordering: .relaxed) }
     func addEventStreams(_ change: Int) { eventStreams.add(change, ordering: .relaxed) }
 
     /// In Prometheus' text format.
@@ -31,6 +33,8 @@ final class Counters: Sendable {
             + Self.line(
                 "ubiquity_refused_connections_total", "counter",
                 "Connections closed because their address had too many.", refusedConnections)
+            + Self.line(
+                "ubiquity_failed_sign_ins_total", "counter", "Requests with an unknown token.", failedSignIns)
             + Self.line("ubiquity_event_streams", "gauge", "Open event streams.", eventStreams)
     }
 

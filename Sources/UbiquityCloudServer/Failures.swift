@@ -31,7 +31,9 @@ struct Failures: RouterMiddleware {
         var response = Response(status: .init(code: status), mediaType: format.mediaType, bytes: body)
         if status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
         if error is DamagedRequest { response.headers.set(MessageDigest.refusalField, MessageDigest.refusal) }
-        if status == 429 || error is Overloaded { response.headers[.retryAfter] = "1" }
+        if let slowed = error as? SlowedSignIn {
+            response.headers[.retryAfter] = "\(slowed.seconds)"
+        } else if status == 429 || error is Overloaded { response.headers[.retryAfter] = "1" }
         return response
     }
 
@@ -40,6 +42,7 @@ struct Failures: RouterMiddleware {
         case let damaged as DamagedRequest: return (503, WireFailure(error: damaged.failure))
         case let error as Overloaded:
             return (503, WireFailure(error: UbiquityError(.tooManyRequests, error.reason)))
+        case let error as SlowedSignIn: return (429, WireFailure(error: error.error))
         case let error as RefusedRange:
             return (416, WireFailure(error: UbiquityError(.invalid, error.reason)))
         case let error as any HTTPResponseError:

@@ -1,10 +1,8 @@
 import Hummingbird
 internal import HummingbirdCore
-import HummingbirdTLS
 internal import Logging
 internal import NIOCore
 import NIOPosix
-import NIOSSL
 internal import UbiquityCore
 internal import UbiquitySystem
 
@@ -13,6 +11,8 @@ final class Listener: Sendable {
     private let place: SocketPlace?
     /// The address as it was configured, for messages.
     private let name: String
+    /// Nil without TLS.
+    let certificate: ServerCertificate?
     private let start: @Sendable () async throws -> Void
     private let stop: @Sendable () async throws -> Void
 
@@ -23,27 +23,28 @@ final class Listener: Sendable {
     ) throws {
         let place: SocketPlace?
         let bind: BindAddress
-        var tls: TLSConfiguration?
+        var certificate: ServerCertificate?
         switch endpoint {
         case .tcp(let host, let port): (place, bind) = (nil, .hostname(host, port: port))
-        case .tls(let host, let port, let certificate, let key):
+        case .tls(let host, let port, let file, let key):
             (place, bind) = (nil, .hostname(host, port: port))
-            tls = try Self.tls(certificate: certificate, key: key)
+            certificate = try ServerCertificate(certificate: file, key: key)
         case .unixSocket(let path):
             let socket = try SocketPlace(path, random: SystemRandom())
             (place, bind) = (socket, .unixDomainSocket(path: socket.bindPath))
         }
         self.place = place
         name = place?.path ?? endpoint.host
-        let scheme = tls == nil ? "http" : "https"
+        self.certificate = certificate
+        let scheme = certificate == nil ? "http" : "https"
         let ready: @Sendable (any Channel) async -> Void = { channel in
             isReady(Result { try Self.publish(channel, scheme: scheme, host: endpoint.host, place: place) })
         }
         let configuration = ServerConfiguration(
             address: bind, backlog: ServerLimits.backlog,
             availableConnectionsDelegate: .maximum(ServerLimits.connections, logger: logger))
-        if let tls {
-            let secured = try TLSChannel(channel, tlsConfiguration: tls)
+        if let certificate {
+            let secured = SecuredChannel(base: channel, certificate: certificate)
             (start, stop) = Self.server(secured, configuration, ready, logger)
         } else if place != nil {
             (start, stop) = Self.server(OwnUserChannel(channel), configuration, ready, logger)
@@ -101,20 +102,6 @@ final class Listener: Sendable {
         }
         let shown = host.contains(":") ? "[\(host)]" : host
         return "\(scheme)://\(shown):\(channel.localAddress?.port ?? 0)"
-    }
-
-    static func tls(certificate: String, key: String) throws -> TLSConfiguration {
-        do {
-            let chain = try NIOSSLCertificate.fromPEMFile(certificate)
-            let secret = try NIOSSLPrivateKey(file: key, format: .pem)
-            var tls = TLSConfiguration.makeServerConfiguration(
-                certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(secret))
-            tls.minimumTLSVersion = .tlsv12
-            return tls
-        } catch {
-            throw UbiquityError(
-                .invalid, "cannot read the certificate or its key: \(error)", at: "\(certificate), \(key)")
-        }
     }
 }
 

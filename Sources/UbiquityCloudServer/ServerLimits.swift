@@ -66,6 +66,14 @@ enum ServerLimits {
     static let decoders = 2
     /// Longest body of an account request in bytes: names of an account, a token and containers.
     static let accountRequestLength = 16 * 1024
+    /// Failed sign-ins of an address, and of an account name, before the next attempt must wait.
+    static let freeSignInFailures = 10
+    /// The longest pause between attempts. Nobody is locked out for ever.
+    static let longestSignInPause: Duration = .seconds(60)
+    /// After this time without a failure the earlier ones are forgotten.
+    static let signInMemory: Duration = .seconds(900)
+    /// Addresses with failures, and accepted tokens, that are remembered.
+    static let rememberedSignIns = 10_000
     /// Between the last event of a revoked token's streams and the end of its connections.
     static let revocationGrace: TimeAmount = .milliseconds(250)
 }

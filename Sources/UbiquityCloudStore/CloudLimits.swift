@@ -2,6 +2,8 @@
 package enum CloudLimits {
     /// Default quota of an account in bytes.
     package static let defaultQuotaBytes: Int64 = 5_000_000_000
+    /// Largest quota of an account in bytes. What it may store in all is a multiple of that.
+    package static let largestQuotaBytes: Int64 = 1 << 60
     /// All that an account may store, in quotas: documents, earlier versions, the trash, uploads, names, attributes.
     package static let storedPerQuota: Int64 = 3
     /// The same in bytes for the smallest quotas: commits and names take some space without any content.

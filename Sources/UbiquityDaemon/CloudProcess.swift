@@ -46,13 +46,9 @@ package enum CloudProcess {
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
-        // A cloud that runs as a service may belong to a user without a configuration.
-        let user = try? UserConfiguration.load()
-        let seconds = (days ?? user?.keptDays ?? standardDays) * 86_400
-        let keeping = KeepingRules(
-            trashSeconds: seconds, historySeconds: seconds,
-            versionsPerItem: versions ?? user?.keptVersions ?? standardVersions)
-        let cloud = try await open(data, keeping, quotaBytes ?? user?.quotaBytes, logger)
+        let given = CloudRules(days: days, versions: versions, quotaBytes: quotaBytes)
+        let rules = given.completed()
+        let cloud = try await open(data, rules.keeping, rules.quotaBytes, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],
@@ -60,6 +56,10 @@ package enum CloudProcess {
             connectionsPerAddress: connectionsPerAddress)
         let server = CloudServer(host: CloudHost(cloud), configuration: configuration, logger: logger)
         let signals = TerminationSignals { server.stop() }
+        let reload = ReloadSignal {
+            server.reloadCertificates()
+            Task { await given.reload(into: cloud, logger) }
+        }
         let upkeep = Task { await keepUp(cloud, logger) }
         let watch = Task { await watchPlace(of: cloud, logger) { server.stop() } }
         defer {
@@ -75,7 +75,7 @@ package enum CloudProcess {
             throw UbiquityError(.io, "its data folder, or the \(Cloud.lockName) in it, was removed or moved", at: data)
         }
         logger.notice("ended")
-        withExtendedLifetime(signals) {}
+        withExtendedLifetime((signals, reload)) {}
     }
 
     private static func endpoints(_ place: Place) throws -> [CloudServerConfiguration.Endpoint] {

@@ -4,7 +4,20 @@
 /// The account to create.
 package struct AccountRequest: Codable, Hashable, Sendable {
     package var name: String
-    package init(name: String) { self.name = name }
+    /// In bytes; nil for the quota of all accounts.
+    package var quota: Int64?
+
+    package init(name: String, quota: Int64? = nil) {
+        self.name = name
+        self.quota = quota
+    }
+}
+
+/// New settings of an account.
+package struct AccountSettings: Codable, Hashable, Sendable {
+    /// In bytes; nil for the quota of all accounts.
+    package var quota: Int64?
+    package init(quota: Int64?) { self.quota = quota }
 }
 
 /// A new account. The token is revealed once: the cloud keeps only its hash.

@@ -39,7 +39,7 @@ final class FakeCloud: Sendable {
             service: { holder, container in self.container(holder.account, container) },
             overview: { account in throw UbiquityError(.notFound, "nothing to see", at: account) },
             browser: { _, container in throw UbiquityError(.notFound, "nothing to see", at: container.name) },
-            createAccount: { name in
+            createAccount: { name, _ in
                 let isNew = self.state.withLock { $0.accounts.insert(name).inserted }
                 guard isNew else { throw UbiquityError(.alreadyExists, "there is an account \(name)") }
                 return "token-of-\(name)"

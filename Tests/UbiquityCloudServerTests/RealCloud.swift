@@ -1,6 +1,6 @@
 import Testing
 import UbiquityCloudClient
-import UbiquityCloudServer
+@testable import UbiquityCloudServer
 import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
@@ -8,7 +8,7 @@ import UbiquitySystem
 /// A cloud in a temporary folder, on a Unix socket and a TCP port.
 enum RealCloud {
     static func run(
-        at time: ShiftedTime = ShiftedTime(),
+        at time: ShiftedTime = ShiftedTime(), rules: ConnectionRules = ConnectionRules(),
         _ body: (_ socket: CloudAddress, _ web: CloudAddress, Cloud) async throws -> Void
     ) async throws {
         let folder = try TestFolder()
@@ -23,7 +23,7 @@ enum RealCloud {
             configuration: CloudServerConfiguration(endpoints: [
                 .unixSocket(path: folder.path + "/s"), .tcp(host: "127.0.0.1", port: 0),
             ]),
-            logger: Harness.logger)
+            logger: Harness.logger, rules: rules)
         let (addresses, source) = AsyncStream.makeStream(of: String.self)
         let task = Task {
             defer { source.finish() }

@@ -22,4 +22,28 @@ enum TestCertificate {
         -----END PRIVATE KEY-----
 
         """
+
+    /// Another one of the same kind, which takes its place.
+    static let laterCertificate = """
+        -----BEGIN CERTIFICATE-----
+        MIIBdDCCARqgAwIBAgICEAEwCgYIKoZIzj0EAwIwGjEYMBYGA1UEAwwPdWJpcXVp
+        dHkgdGVzdCAyMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjAaMRgw
+        FgYDVQQDDA91YmlxdWl0eSB0ZXN0IDIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+        AAQSlnT2AjjGnC/0nSlZ1BQZwmP71D0l0vIH8YfNRYqilbUSP3eEck5ZkYu1kwAt
+        BMKY6RuSVc5/Ivt4mzx7ujpGo04wTDAaBgNVHREEEzARhwR/AAABgglsb2NhbGhv
+        c3QwDwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQUPKfoafTpoRLQnc2ynNoKt74Q
+        MKEwCgYIKoZIzj0EAwIDSAAwRQIgbzS2oY7QbheDbJk+0bZhoshncg2IhZVpGEIu
+        pdsfcl4CIQDwxWlJEcrh2kxrVEjLh9542Wf6KZt0j/ZmnyIzwkzN2Q==
+        -----END CERTIFICATE-----
+
+        """
+
+    static let laterKey = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgDYCkfvlZ5JU5S+K7
+        n+jkZte0hVTjbKWhr2W8sd+T+xmhRANCAAQSlnT2AjjGnC/0nSlZ1BQZwmP71D0l
+        0vIH8YfNRYqilbUSP3eEck5ZkYu1kwAtBMKY6RuSVc5/Ivt4mzx7ujpG
+        -----END PRIVATE KEY-----
+
+        """
 }

@@ -32,7 +32,7 @@ struct PageRoutes: Sendable {
         } catch let error as any HTTPResponseError {
             throw error
         } catch {
-            let failure = Failures.told(error)
+            let failure = Failures.told((error as? SlowedSignIn)?.error ?? error)
             Failures.log(error, status: failure.status, of: request, logger: context.logger)
             var response = Self.response(
                 .init(code: failure.status), .page("ubiquity", "<p>\(failure.error.description)</p>"))
@@ -51,9 +51,9 @@ struct PageRoutes: Sendable {
     }
 
     private func viewer(_ request: Request, _ context: CloudContext) async throws -> Viewer {
-        let password = try request.basicPassword()
-        if try password != nil || request.bearer() != nil {
-            return .account(try await access.holder(request, context, password: password))
+        let login = try request.basicLogin()
+        if try login != nil || request.bearer() != nil {
+            return .account(try await access.holder(request, context, login: login))
         }
         guard context.isLocal else {
             throw UbiquityError(
@@ -137,15 +137,15 @@ struct PageRoutes: Sendable {
 }
 
 extension Request {
-    /// The password of `Authorization: Basic …`; nil if there is none.
-    func basicPassword() throws -> String? {
+    /// The name and the password of `Authorization: Basic …`; nil if there is none.
+    func basicLogin() throws -> (name: String, token: String)? {
         guard let field = header("authorization") else { return nil }
         let parts = field.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.first?.lowercased() == "basic" else { return nil }
         guard parts.count == 2, let decoded = Data(base64Encoded: String(parts[1])),
             let text = String(validating: decoded, as: UTF8.self), let colon = text.firstIndex(of: ":")
         else { throw UbiquityError(.signedOut, "the Authorization field is not \"Basic\" and a name and password") }
-        return String(text[text.index(after: colon)...])
+        return (String(text[..<colon]), String(text[text.index(after: colon)...]))
     }
 }
 

@@ -8,8 +8,10 @@ extension Cloud {
     package static let localAccount = "local"
 
     /// Creates an account and its first token, which has all rights. The token is returned only this once: the cloud
-    /// keeps its SHA-256. Throws `.alreadyExists`, `.invalidName`, `.tooLarge`.
-    package func createAccount(_ name: String) async throws -> String {
+    /// keeps its SHA-256. Throws `.alreadyExists`, `.invalidName`, `.invalid`, `.tooLarge`.
+    /// - Parameter quota: in bytes; nil for that of all accounts.
+    package func createAccount(_ name: String, quota: Int64? = nil) async throws -> String {
+        if let quota { try Self.checkQuota(quota) }
         guard name != Self.localAccount else {
             throw UbiquityError(
                 .invalidName, "\"\(name)\" is reserved for the cloud's own socket",
@@ -29,11 +31,33 @@ extension Cloud {
                 guard count < CloudLimits.maximumAccounts else {
                     throw UbiquityError(.tooLarge, "a cloud has at most \(CloudLimits.maximumAccounts) accounts")
                 }
-                let account = try insertAccount(name, db)
+                let account = try insertAccount(name, db, quota: quota)
                 _ = try tokens.insert(token, named: nil, .all, of: account, db)
             }
         }
         return token
+    }
+
+    /// Sets the quota of one account. An account may have more than its quota; then only more is refused.
+    /// - Parameter bytes: nil for that of all accounts.
+    /// - Throws: `.notFound`, `.invalid`.
+    package func setQuota(_ bytes: Int64?, of account: String) async throws {
+        if let bytes { try Self.checkQuota(bytes) }
+        let number = try await pool.run { try self.account(named: account) }
+        try await pool.run { [self] in
+            try write { db in
+                try db.execute(
+                    sql: "UPDATE accounts SET quota = ?, ownQuota = ? WHERE number = ?",
+                    arguments: [bytes ?? quotaBytes, bytes == nil ? 0 : 1, number])
+            }
+        }
+    }
+
+    private static func checkQuota(_ bytes: Int64) throws(UbiquityError) {
+        guard (1...CloudLimits.largestQuotaBytes).contains(bytes) else {
+            throw UbiquityError(
+                .invalid, "a quota has 1 byte to \(ByteSize.text(CloudLimits.largestQuotaBytes)), not \(bytes) bytes")
+        }
     }
 
     package func accounts() async throws -> [String] {
@@ -47,7 +71,7 @@ extension Cloud {
                 let number = try Self.requiredNumber(of: name, db)
                 let containers = try Int64.fetchAll(
                     db, sql: "SELECT number FROM containers WHERE account = ?", arguments: [number])
-                for table in ["items", "versions", "commits", "lastCommits"] {
+                for table in ["items", "versions", "commits", "lastCommits", "purges"] {
                     try db.execute(
                         sql:
                             "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
@@ -55,7 +79,7 @@ extension Cloud {
                 }
                 let tokens = try Int64.fetchAll(
                     db, sql: "SELECT number FROM accessTokens WHERE account = ?", arguments: [number])
-                for table in ["containers", "accessTokens", "devices", "deviceTokens", "smallChunks"] {
+                for table in ["containers", "accessTokens", "devices", "deviceTokens", "smallChunks", "purgedChunks"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE account = ?", arguments: [number])
                 }
                 try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])
@@ -64,6 +88,7 @@ extension Cloud {
             revocations.announce(tokens)
             for container in containers { news.end(of: container) }
             try removeChunks(of: number)
+            emptyLog()
         }
     }
 
@@ -131,10 +156,10 @@ extension Cloud {
         try Int64.fetchOne(db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
     }
 
-    private func insertAccount(_ name: String, _ db: Database) throws -> Int64 {
+    private func insertAccount(_ name: String, _ db: Database, quota: Int64? = nil) throws -> Int64 {
         try db.execute(
-            sql: "INSERT INTO accounts (name, quota, used, created) VALUES (?, ?, 0, ?)",
-            arguments: [name, quotaBytes, timekeeper.now().nanoseconds])
+            sql: "INSERT INTO accounts (name, quota, used, created, ownQuota) VALUES (?, ?, 0, ?, ?)",
+            arguments: [name, quota ?? quotaBytes, timekeeper.now().nanoseconds, quota == nil ? 0 : 1])
         return db.lastInsertedRowID
     }
 }

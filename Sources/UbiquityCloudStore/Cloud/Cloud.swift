@@ -16,9 +16,8 @@ package final class Cloud: Sendable {
     let random: any RandomSource
     let pool: BlockingPool
     let logger: Logger
-    let keeping: KeepingRules
-    /// Quota of a new account in bytes.
-    let quotaBytes: Int64
+    /// Rules that a running cloud can change.
+    private let rules: Lock<Rules>
     let news = NewsHub()
     package let revocations = Revocations()
     let contacts = RecentContacts()
@@ -53,8 +52,7 @@ package final class Cloud: Sendable {
         self.random = random
         self.pool = pool
         self.logger = logger
-        self.keeping = keeping
-        self.quotaBytes = quotaBytes ?? CloudLimits.defaultQuotaBytes
+        rules = Lock(Rules(keeping: keeping, quotaBytes: quotaBytes ?? CloudLimits.defaultQuotaBytes))
         let database = try Self.open(Path.join(folder, "metadata.db"))
         self.database = database
         incarnation = try Self.mapErrors {
@@ -68,11 +66,36 @@ package final class Cloud: Sendable {
                         sql: "UPDATE meta SET value = ? WHERE name = 'incarnation'",
                         arguments: [Int64(bitPattern: random.next())])
                 }
-                if let quotaBytes { try db.execute(sql: "UPDATE accounts SET quota = ?", arguments: [quotaBytes]) }
+                if let quotaBytes { try Self.setQuotas(quotaBytes, db) }
                 let number = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'incarnation'") ?? 0
                 return UInt64(bitPattern: number)
             }
         }
+    }
+
+    private struct Rules {
+        var keeping: KeepingRules
+        /// Quota of a new account in bytes.
+        var quotaBytes: Int64
+    }
+
+    var keeping: KeepingRules { rules.withLock { $0.keeping } }
+    var quotaBytes: Int64 { rules.withLock { $0.quotaBytes } }
+
+    /// Changes the rules of the running cloud.
+    /// - Parameter quotaBytes: as at the start: nil keeps the existing quotas.
+    package func apply(keeping: KeepingRules, quotaBytes: Int64?) async throws {
+        rules.withLock { rules in
+            rules.keeping = keeping
+            if let quotaBytes { rules.quotaBytes = quotaBytes }
+        }
+        guard let quotaBytes else { return }
+        try await pool.run { [self] in try write { try Self.setQuotas(quotaBytes, $0) } }
+    }
+
+    /// The quota of all accounts that have none of their own.
+    private static func setQuotas(_ bytes: Int64, _ db: Database) throws {
+        try db.execute(sql: "UPDATE accounts SET quota = ? WHERE ownQuota = 0", arguments: [bytes])
     }
 
     package static let lockName = "cloud.lock"
@@ -109,6 +132,8 @@ package final class Cloud: Sendable {
             // Without it a row that replaces another one is added to the sum of the rows and the old one is not
             // taken off (`StoredRows`).
             try db.execute(sql: "PRAGMA recursive_triggers = ON")
+            // Overwrites deleted rows, so that a purged secret is not in the file any more.
+            try db.execute(sql: "PRAGMA secure_delete = ON")
         }
         return try mapErrors {
             let pool = try DatabasePool(path: path, configuration: configuration)
@@ -130,25 +155,23 @@ package final class Cloud: Sendable {
         try await pool.run(evenIfCancelled: true) { [self] in
             // Without its sum the next process counts the files of a store.
             for store in stores.withLock({ Array($0.values) }) { try? store.keepSize() }
-            moveLogIntoDatabase()
+            // GRDB's last connections are readers, whose end does not empty the log.
+            emptyLog()
             try database.close()
         }
         lock.withLock { $0 = nil }
     }
 
-    /// Checkpoints the database. SQLite does that when its last connection closes, but GRDB's last ones are readers,
-    /// which do not.
-    private func moveLogIntoDatabase() {
-        do {
-            _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
-        } catch {
-            // Nothing is lost: the next start reads the log.
-            logger.notice("cannot checkpoint the database; the next start does it", metadata: ["reason": "\(error)"])
-        }
-    }
-
     package var tokens: AccountTokens { AccountTokens(cloud: self) }
     package var devices: AccountDevices { AccountDevices(cloud: self) }
+
+    /// Moves the database's log into it and empties the log, which has deleted rows still. The next call does it if a
+    /// reader keeps the log now.
+    func emptyLog() {
+        do { _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) } } catch {
+            logger.notice("cannot empty the database's log now", metadata: ["reason": "\(error)"])
+        }
+    }
 
     /// One container of an account, as one device sees it. Throws `.notFound` if there is no such account; the account
     /// `local` is created on first use.

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
-    static let formatVersion: Int64 = 10
+    static let formatVersion: Int64 = 11
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -27,10 +27,24 @@ enum CloudSchema {
         if found < 8 { try db.execute(sql: version8) }
         if found < 9 { try db.execute(sql: version9) }
         if found < 10 { try db.execute(sql: version10) }
+        if found < 11 { try db.execute(sql: version11) }
         // Without a write, an existing cloud starts even on a full disk.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// Whether an account's quota was set for it alone; and purges that are not finished (`Purges`).
+    private static let version11 = """
+        ALTER TABLE accounts ADD COLUMN ownQuota INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE purges (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            container INTEGER NOT NULL, item BLOB, before INTEGER NOT NULL
+        );
+        CREATE TABLE purgedChunks (
+            account INTEGER NOT NULL, id BLOB NOT NULL, purged INTEGER NOT NULL,
+            PRIMARY KEY (account, id)
+        ) WITHOUT ROWID;
+        """
 
     /// Tokens with names and rights, and the account's devices. A token of an older format opens the whole account.
     ///
