@@ -6,8 +6,8 @@ import UbiquityCore
 struct TrashCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trash",
-        abstract: "List and restore deleted items.",
-        subcommands: [List.self, Restore.self])
+        abstract: "List, restore and purge deleted items.",
+        subcommands: [List.self, Restore.self, TrashPurge.Empty.self, TrashPurge.Delete.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
-internal import UbiquityCore
+package import UbiquityCore
 package import UbiquityWire
 
 /// Manages accounts, their tokens and their devices: all of a cloud's over its Unix socket, or the own account with a
@@ -64,6 +64,20 @@ package final class CloudAdministrator: Sendable {
     /// - Parameter device: its name or its id.
     package func removeDevice(_ device: String, of account: String?) async throws -> RemovedDevice {
         try await ask(RemovedDevice.self, .DELETE, Self.path("devices/\(PercentEncoding.encode(device))", account))
+    }
+
+    /// Removes all deleted items of a container for ever.
+    package func emptyTrash(of container: ContainerID, of account: String?) async throws -> PurgedItems {
+        try await ask(PurgedItems.self, .DELETE, Self.path(Self.trash(container), account))
+    }
+
+    /// Removes a deleted item for ever, with all its versions.
+    package func purge(_ item: ItemID, in container: ContainerID, of account: String?) async throws -> PurgedItems {
+        try await ask(PurgedItems.self, .DELETE, Self.path("\(Self.trash(container))/\(item)", account))
+    }
+
+    private static func trash(_ container: ContainerID) -> String {
+        "containers/\(PercentEncoding.encode(container.name))/trash"
     }
 
     // MARK: Requests

@@ -37,13 +37,28 @@ struct CloudAccess: Sendable {
     func signedIn(
         _ request: Request, _ context: CloudContext, isWriting: Bool = false
     ) async throws -> (holder: TokenHolder, service: any CloudService) {
+        let (holder, container) = try await container(request, context, isWriting: isWriting)
+        await host.cloud?.devices.record(try contact(request), of: holder)
+        return (holder, try await host.service(holder, container))
+    }
+
+    private func container(
+        _ request: Request, _ context: CloudContext, isWriting: Bool
+    ) async throws -> (holder: TokenHolder, container: ContainerID) {
         let holder = try await holder(request, context)
         guard let name = context.parameters.get("container"), let container = ContainerID(name) else {
             throw UbiquityError(.invalidName, "a container's name is \(ContainerID.rules)")
         }
         try holder.rights.require(container, isWriting: isWriting)
-        await host.cloud?.devices.record(try contact(request), of: holder)
-        return (holder, try await host.service(holder, container))
+        return (holder, container)
+    }
+
+    /// The account and the container that a request changes. The cloud's owner may name any account in the query.
+    func changedContainer(
+        _ request: Request, _ context: CloudContext
+    ) async throws -> (account: String, container: ContainerID) {
+        let (holder, container) = try await container(request, context, isWriting: true)
+        return (try named(request, holder), container)
     }
 
     /// The account that a request about tokens, devices or usage is for: that of its token, which needs all rights. The
@@ -54,6 +69,10 @@ struct CloudAccess: Sendable {
     ) async throws -> String {
         let holder = try await holder(request, context)
         try holder.rights.requireAll(to: action)
+        return try named(request, holder)
+    }
+
+    private func named(_ request: Request, _ holder: TokenHolder) throws -> String {
         guard let name = request.uri.queryParameters["account"].map(String.init), name != holder.account else {
             return holder.account
         }

@@ -41,6 +41,7 @@ package final class CloudServer: Sendable {
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
         AccountRoutes(access: access).add(to: router)
         TokenRoutes(access: access).add(to: router)
+        PurgeRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
         PageRoutes(access: access).add(to: router)
         routes = router.routes.map { "\($0.method) \($0.path)" }

@@ -16,9 +16,11 @@ struct SlowedSignIn: Error {
 
 /// Slows down clients that try tokens, per address and per account name. Nobody is locked out for ever.
 ///
-/// A few failures are free. After that every failure doubles the pause until the next attempt, up to a minute; a quarter
-/// of an hour without a failure ends that. A token that was accepted before is not slowed down, so an attacker cannot
-/// keep the devices behind the same address from their documents.
+/// A few failures are free. After that every failure doubles the pause until the next attempt, up to a minute. A
+/// quarter of an hour without a failure ends that.
+///
+/// A token that was accepted before is not slowed down. So an attacker cannot keep the devices behind the same address
+/// from their documents.
 final class FailedSignIns: Sendable {
     private enum Key: Hashable {
         /// The network of an address (`InternetAddress.network`).

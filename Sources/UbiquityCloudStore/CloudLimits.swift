@@ -57,6 +57,11 @@ package enum CloudLimits {
     package static let clockTolerance = 120.0
     /// In seconds: how long a chunk that no version names is kept after it was stored or requested.
     package static let unusedChunkAge = 24.0 * 3600
+    /// In seconds: how long a purged chunk that no version names is kept after a device last asked for it. A commit
+    /// that relies on it is finished by then.
+    package static let purgedChunkAge = 900.0
+    /// In seconds: interval of the upkeep of trash, versions and chunks. It also runs at the start.
+    package static let upkeepInterval = 6.0 * 3600
     /// In seconds: a chunk's request time is recorded at most this often. The cloud keeps an unused chunk that much
     /// longer than promised.
     package static let askedAgainAfter = 3600.0

@@ -27,6 +27,23 @@ package struct Accounts: Sendable {
         }
     }
 
+    /// The account and the container of a mount, by its state folder (`<device>/<account>/<container>`).
+    /// - Throws: `.stale` if its device is signed in to another account now.
+    package static func ofMount(
+        stateFolder: String
+    ) throws(UbiquityError) -> (accounts: Accounts, container: ContainerID) {
+        let account = Path.parent(of: stateFolder), device = Path.parent(of: account)
+        let signIn = try SignIn.load(deviceFolder: device)
+        guard try AccountFolder(device: device, signIn: signIn).path == account,
+            let container = ContainerID(String(stateFolder.dropFirst(account.count + 1)))
+        else {
+            throw UbiquityError(
+                .stale, "the device is signed in to another account than the mount's", at: stateFolder,
+                remedy: "unmount it and mount it again")
+        }
+        return (try Accounts(deviceFolder: device), container)
+    }
+
     /// Asks the cloud. Throws `.offline` if it is not reachable.
     package func ask<Answer: Sendable>(
         _ question: (CloudAdministrator) async throws -> Answer

@@ -6,9 +6,6 @@ import UbiquitySystem
 
 // The data of the cloud process, and its periodic work.
 extension CloudProcess {
-    /// Interval of the upkeep of trash, versions and chunks. It also runs at the start.
-    private static let upkeepInterval = Duration.seconds(6 * 3600)
-
     /// "allowed" accepts a copied data folder as the same cloud, for tests that simulate a power loss by copying.
     private static let copiesVariable = "UBIQUITY_CLOUD_COPIES"
 
@@ -42,7 +39,7 @@ extension CloudProcess {
         while !Task.isCancelled {
             do {
                 try await cloud.maintain()
-                try await Sleepers.shared.sleep(for: upkeepInterval)
+                try await Sleepers.shared.sleep(for: .seconds(CloudLimits.upkeepInterval))
             } catch {
                 guard !Task.isCancelled else { return }
                 logger.warning("upkeep failed", metadata: ["reason": "\(error)"])

@@ -11,8 +11,8 @@ struct CloudRules: Hashable, Sendable {
     /// Quota of the accounts without one of their own; nil keeps the present quotas.
     var quotaBytes: Int64?
 
-    /// With the values of the user's configuration where the command line gives none. A cloud that runs as a service may
-    /// belong to a user without a configuration.
+    /// With the values of the user's configuration where the command line gives none. A cloud that runs as a service
+    /// may belong to a user without a configuration.
     func completed(_ user: UserConfiguration? = try? UserConfiguration.load()) -> CloudRules {
         CloudRules(
             days: days ?? user?.keptDays, versions: versions ?? user?.keptVersions,

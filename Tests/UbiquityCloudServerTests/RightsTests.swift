@@ -40,6 +40,8 @@ import UbiquityWire
         "POST /v1/containers/{container}/commit": [401, 401, 200, 200, 403, 403, 200],
         "GET /v1/containers/{container}/usage": [401, 401, 200, 200, 403, 200, 200],
         "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 200, 200],
+        "DELETE /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 403, 200],
+        "DELETE /v1/containers/{container}/trash/{item}": [401, 401, 404, 409, 403, 403, 404],
         "GET /v1/containers/{container}/events": [401, 401, 200, 200, 403, 200, 200],
         "GET /v1/containers/{container}/versions/{version}": [401, 401, 404, 200, 403, 200, 404],
         "GET /v1/containers/{container}/items/{item}/versions": [401, 401, 404, 200, 403, 200, 404],

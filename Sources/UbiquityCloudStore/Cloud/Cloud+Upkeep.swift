@@ -12,12 +12,16 @@ extension Cloud {
         let trashExpiry = now.advanced(bySeconds: -keeping.trashSeconds)
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
         _ = try await examineTrees()
+        try await Purges(cloud: self).resume()
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
         try await trying("remove the chunks of deleted accounts") { try $0.removeChunksOfDeletedAccounts() }
         for account in try await pool.run({ [self] in try accountNumbers() }) {
-            try await trying("collect an account's chunks", account) { try $0.collectChunks(of: account) }
+            try await trying("collect an account's chunks", account) { cloud in
+                try ChunkCollection(cloud: cloud, account: account).run()
+            }
         }
+        try await pool.run { [self] in emptyLog() }
     }
 
     /// Logs a failure, so that one account's failure does not keep the upkeep from freeing the space of others.
@@ -115,59 +119,4 @@ extension Cloud {
             AND open.role = \(VersionRecord.Role.conflict.rawValue)
             AND coalesce(open.ancestor, open.base) = versions.id)
         """
-
-    /// Removes chunks that no version names and that were not stored or requested recently.
-    ///
-    /// A commit touches its chunks before it relies on them. So a chunk in use is named by a version read here, or was
-    /// touched too recently to be removed. Its time is checked again at the moment of removal.
-    private func collectChunks(of account: Int64) throws {
-        let limit = timekeeper.now().advanced(bySeconds: -CloudLimits.unusedChunkAge)
-        let store = try chunks(of: account)
-        let used = try usedChunks(of: account)
-        var unused = [ChunkID]()
-        try store.forEachStored { id, storedAt in
-            if storedAt < limit, !used.contains(id) { unused.append(id) }
-        }
-        try store.remove(unused, storedBefore: limit)
-        let small = try collectSmall(of: account, used, before: limit)
-        if !unused.isEmpty || small > 0 {
-            logger.info("collected chunks", metadata: ["files": "\(unused.count)", "rows": "\(small)"])
-        }
-    }
-
-    private func usedChunks(of account: Int64) throws -> Set<ChunkID> {
-        try read { db in
-            var used = Set<ChunkID>()
-            let cursor = try Row.fetchCursor(
-                db,
-                sql: """
-                    SELECT manifest FROM versions JOIN containers ON containers.number = versions.container
-                    WHERE containers.account = ? AND manifest IS NOT NULL
-                    """, arguments: [account])
-            while let row = try cursor.next() {
-                for reference in try BlobCoding.manifest(row.bytes(0) ?? []) { used.insert(reference.id) }
-            }
-            return used
-        }
-    }
-
-    private func collectSmall(of account: Int64, _ used: Set<ChunkID>, before limit: Timestamp) throws -> Int {
-        let old = try read { db in
-            try Row.fetchAll(
-                db, sql: "SELECT id FROM smallChunks WHERE account = ? AND asked < ?",
-                arguments: [account, limit.nanoseconds]
-            ).compactMap { $0.bytes(0).flatMap { ChunkID(bytes: $0) } }
-        }
-        let unused = old.filter { !used.contains($0) }
-        for start in stride(from: 0, to: unused.count, by: CloudLimits.maintenanceBatch) {
-            try write { db in
-                for id in unused[start..<min(start + CloudLimits.maintenanceBatch, unused.count)] {
-                    try db.execute(
-                        sql: "DELETE FROM smallChunks WHERE account = ? AND id = ? AND asked < ?",
-                        arguments: [account, Bytes(id.bytes), limit.nanoseconds])
-                }
-            }
-        }
-        return unused.count
-    }
 }
