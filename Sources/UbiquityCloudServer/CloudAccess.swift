@@ -18,7 +18,7 @@ struct CloudAccess: Sendable {
     private let failures: FailedSignIns
     private let counters: Counters
 
-    init(host: CloudHost, counters: Counters, failures: FailedSignIns = FailedSignIns()) {
+    init(host: CloudHost, counters: Counters, failures: FailedSignIns) {
         self.host = host
         self.counters = counters
         self.failures = failures
@@ -38,7 +38,8 @@ struct CloudAccess: Sendable {
         _ request: Request, _ context: CloudContext, isWriting: Bool = false
     ) async throws -> (holder: TokenHolder, service: any CloudService) {
         let (holder, container) = try await container(request, context, isWriting: isWriting)
-        await host.cloud?.devices.record(try contact(request), of: holder)
+        let contact = try contact(request)
+        await host.cloud?.devices.record(contact, of: holder)
         return (holder, try await host.service(holder, container))
     }
 

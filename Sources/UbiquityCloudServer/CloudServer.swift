@@ -32,7 +32,8 @@ package final class CloudServer: Sendable {
         self.rules = rules
         addresses = AddressLimit(rules)
         access = CloudAccess(
-            host: host, counters: counters, failures: FailedSignIns(free: rules.freeSignInFailures))
+            host: host, counters: counters,
+            failures: FailedSignIns(free: rules.freeSignInFailures, uptime: rules.uptime))
         let router = Router(context: CloudContext.self)
         router.add(middleware: Failures(activity: activity, counters: counters))
         router.add(middleware: DigestCheck())

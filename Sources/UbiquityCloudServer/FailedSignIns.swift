@@ -53,10 +53,7 @@ final class FailedSignIns: Sendable {
     /// - Parameters:
     ///   - free: failures before the next attempt must wait.
     ///   - uptime: a clock that is never set.
-    init(
-        free: Int = ServerLimits.freeSignInFailures,
-        uptime: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in start.duration(to: .now) }
-    ) {
+    init(free: Int, uptime: @escaping @Sendable () -> Duration) {
         self.free = free
         self.uptime = uptime
     }

@@ -2,7 +2,7 @@
 package enum CloudLimits {
     /// Default quota of an account in bytes.
     package static let defaultQuotaBytes: Int64 = 5_000_000_000
-    /// Largest quota of an account in bytes. What it may store in all is a multiple of that.
+    /// Largest quota of an account in bytes. An account stores at most a multiple of its quota.
     package static let largestQuotaBytes: Int64 = 1 << 60
     /// All that an account may store, in quotas: documents, earlier versions, the trash, uploads, names, attributes.
     package static let storedPerQuota: Int64 = 3

@@ -4,7 +4,7 @@ import UbiquityCore
 
 /// The rules of a cloud that its command line and the user's configuration give. The command line comes first.
 struct CloudRules: Hashable, Sendable {
-    /// Days for which deleted items, earlier versions and resolved conflicts are kept.
+    /// Retention in days of deleted items, earlier versions and resolved conflicts.
     var days: Double?
     /// Number of earlier versions kept of one file.
     var versions: Int?

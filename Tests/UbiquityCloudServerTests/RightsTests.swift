@@ -89,7 +89,7 @@ import UbiquityWire
             let routes = Self.routes(cloud)
             #expect(Set(routes) == Set(Self.table.keys))
             let tokens = try await prepare(cloud, web)
-            // What is deleted is asked for first.
+            // Routes that delete come last.
             let order = routes.sorted { ($0.hasPrefix("DELETE") ? 1 : 0, $0) < ($1.hasPrefix("DELETE") ? 1 : 0, $1) }
             for route in order {
                 var found = [Int]()

@@ -26,10 +26,9 @@ package struct AccountDevices: Sendable {
         guard cloud.contacts.isDue(RecentContacts.Key(holder: holder, device: contact?.device), now) else { return }
         do {
             try await cloud.pool.run { [cloud] in
-                try cloud.write { db in
-                    guard let account = try Cloud.number(of: holder.account, db) else { return }
-                    try write(contact, of: account, token: holder.token, now, db)
-                }
+                // The first contact of the embedded cloud's account creates it.
+                let account = try cloud.account(named: holder.account)
+                try cloud.write { try write(contact, of: account, token: holder.token, now, $0) }
             }
         } catch {
             cloud.logger.warning("cannot record a device's contact", metadata: ["reason": "\(error)"])

@@ -137,7 +137,7 @@ package struct AccountTokens: Sendable {
             throw UbiquityError(
                 .alreadyExists, "the account has a token of this name", at: name, remedy: "choose another --name")
         }
-        // Of one name more than there are tokens, one is free.
+        // One of these names is free: there is one more than there are tokens.
         let free = (1...names.count + 1).lazy.map { "token \($0)" }.first { !names.contains($0) }
         let chosen = name ?? free ?? "token"
         try db.execute(
