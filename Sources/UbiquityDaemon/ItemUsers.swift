@@ -22,7 +22,7 @@ struct ItemUsers: OpenItems {
 
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
 
-    func noteUses() { fileSystem.noteUses() }
+    func noteUses() { fileSystem.flushUses() }
 
     func isShown(_ key: ItemKey) -> Bool {
         guard coordination.hasPresenters else { return false }

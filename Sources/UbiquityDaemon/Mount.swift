@@ -99,7 +99,7 @@ final class Mount: Sendable {
         // Repair interrupted operations of the last run before the mount shows them.
         let setAside = try engine.recover()
         try fileSystem.adoptWriters()
-        fileSystem.beginKeeping(BlockingPool(name: "keep-contents", threads: 1))
+        fileSystem.beginJournal(BlockingPool(name: "keep-contents", threads: 1))
         let rings = settings.rings()
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem,
@@ -251,10 +251,10 @@ final class Mount: Sendable {
         queries.cancel()
         housekeeping.cancel()
         merges.cancel()
-        parts.fileSystem.settle()
+        parts.fileSystem.flush()
         // If this fails, the next start asks the cloud.
         try? space.note(parts.engine.connection.status, isLast: true)
-        do { try parts.fileSystem.settleContents() } catch {
+        do { try parts.fileSystem.flushJournal() } catch {
             parts.logger.warning(
                 "cannot move contents to their files; the next start does it", metadata: ["reason": "\(error)"])
         }
@@ -344,9 +344,9 @@ struct Housekeeping: Sendable {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
             }
             await attempt { try space.note($0.engine.connection.status) }
-            await attempt { $0.fileSystem.settle() }
+            await attempt { $0.fileSystem.flush() }
             // A content that cannot be written must not keep the index from its checkpoint.
-            await attempt { try $0.fileSystem.settleContents() }
+            await attempt { try $0.fileSystem.flushJournal() }
             await attempt { try $0.index.checkpoint() }
             guard watch.beginsToRest(ProcessHost.computedTime) else { continue }
             await attempt {

@@ -67,7 +67,7 @@ extension MountController {
         return WaitReport(done: true)
     }
 
-    private func settle() async throws { try await pool.run { [parts] in parts.fileSystem.settle() } }
+    private func settle() async throws { try await pool.run { [parts] in parts.fileSystem.flush() } }
 
     private func waitForKernel() async throws {
         let mark = try await pool.run { [parts] in parts.fileSystem.replays.mark }

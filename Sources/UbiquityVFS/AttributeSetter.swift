@@ -43,7 +43,7 @@ final class AttributeSetter: Room {
         // One time for both: a program that sets both to the present expects them to be equal.
         let now = context.parts.timekeeper.now()
         let change = attributeChange(row, changes, caller, now)
-        noteAccess(ino, changes, now)
+        recordAccess(ino, changes, now)
         if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
         // Setting only the access time also changes the status time.
         let isChange = change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil
@@ -88,7 +88,7 @@ final class AttributeSetter: Room {
 
     /// Records an explicitly set access time while the kernel knows the file. Reads do not change the access time, and
     /// it is not stored.
-    private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges, _ now: Timestamp) {
+    private func recordAccess(_ ino: UInt64, _ changes: AttributeChanges, _ now: Timestamp) {
         guard let time = changes.accessedAt else { return }
         let accessed: Timestamp
         switch time {

@@ -170,7 +170,7 @@ extension FileMode {
 }
 
 extension OpenNode.State {
-    mutating func notePrivileges(_ row: ItemRow) {
+    mutating func observePrivileges(_ row: ItemRow) {
         hasPrivileges = FileMode.withoutPrivileges(row.mode) != nil || row.hasCapability
     }
 }

@@ -63,7 +63,7 @@ final class BackingFiles: Room {
                 file: try contents.open(content, writable: writable), id: content, isWritable: writable,
                 reader: reader)
         }
-        state.notePrivileges(row)
+        state.observePrivileges(row)
     }
 
     /// - Returns: false if the content was exchanged before the index recorded the writer; the caller tries again.

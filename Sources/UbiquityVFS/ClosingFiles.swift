@@ -43,8 +43,8 @@ final class ClosingFiles: Sendable {
         }
     }
 
-    /// Takes the handle that has waited longest, of this inode or of any. The caller must release it.
-    func take(_ ino: UInt64? = nil) -> UInt64? {
+    /// Removes the handle that has waited longest, of this inode or of any. The caller must release it.
+    func removeFirst(_ ino: UInt64? = nil) -> UInt64? {
         guard !isEmpty else { return nil }
         return state.withLock { state in
             guard let index = state.handles.firstIndex(where: { ino == nil || $0.ino == ino }) else { return nil }
@@ -67,7 +67,7 @@ final class ClosingFiles: Sendable {
         }
     }
 
-    func takeWritten() -> Set<UInt64> {
+    func removeWritten() -> Set<UInt64> {
         state.withLock { state in
             defer { state.written = [] }
             return state.written

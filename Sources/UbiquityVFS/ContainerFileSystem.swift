@@ -209,26 +209,26 @@ package final class ContainerFileSystem: Sendable {
     package func adoptWriters() throws { try rooms.wholeFiles.adoptWriters() }
 
     /// Writes the times of last use to the index. Eviction calls it before it sorts items by last use.
-    package func noteUses() { rooms.uses.flush() }
+    package func flushUses() { rooms.uses.flush() }
 
     /// Whether the content belongs to a file without a name.
     package func isUnnamed(_ content: ContentID) -> Bool { rooms.unnamed.has(content) }
 
     /// Starts using the content journal once its file is prepared.
     /// - Parameter pool: a pool of one thread that syncs contents.
-    package func beginKeeping(_ pool: BlockingPool) { rooms.contentSync.beginKeeping(pool) }
+    package func beginJournal(_ pool: BlockingPool) { rooms.contentSync.beginJournal(pool) }
 
     /// Writes the content journal's contents to their files and syncs them. Call it from a thread that may wait.
-    package func settleContents() throws { try rooms.contentSync.flushJournal() }
+    package func flushJournal() throws { try rooms.contentSync.flushJournal() }
 
     /// Writes the changes deferred for batching. Called periodically, and before the end.
-    package func settle() {
+    package func flush() {
         rooms.uses.flushIfDue()
         rooms.closes.finish()
         rooms.wholeFiles.retryRecords()
         rooms.recorder.recordOpenWriters()
         rooms.ignoreFiles.refresh()
-        rooms.service.letGo(of: idle.takeOld(now: context.parts.timekeeper.now()))
+        rooms.service.letGo(of: idle.removeOld(now: context.parts.timekeeper.now()))
     }
 
     /// Discards the files that were made ahead and the contents of files without a name. For the end of the mount.

@@ -7,7 +7,7 @@ final class ContentNumbers: Sendable {
     private static let batch = 256
     private let stock = Lock<[ContentID]>([])
 
-    func take(from index: ItemIndex) throws -> ContentID {
+    func next(from index: ItemIndex) throws -> ContentID {
         if let id = stock.withLock({ $0.popLast() }) { return id }
         // In ascending order: contents created one after the other then lie together on disk.
         var fresh = try index.newContentNumbers(Self.batch).reversed().map(ContentID.init)

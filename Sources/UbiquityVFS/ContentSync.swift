@@ -37,7 +37,7 @@ final class ContentSync: Room {
         let isReplacement = index.isReplacement(whole.id)
         // Writes from here on are not part of this call.
         try file.node.state.withLock { state in
-            if state.leavesNoteToClose(), closes.recordSoon(file.node.ino) { return }
+            if state.leavesRecordToClose(), closes.recordSoon(file.node.ino) { return }
             try recorder.record(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
         if isReplacement { return try syncReplacement(whole, file.node, before) }
@@ -94,13 +94,13 @@ final class ContentSync: Room {
             defer { state.isSynced = true }
             return (!state.isSynced, !state.isNameSynced)
         }
-        if isFirst { newContents.noteSync(now: context.parts.timekeeper.now()) }
+        if isFirst { newContents.observeSync(now: context.parts.timekeeper.now()) }
         if needsName {
             try contents.syncName(of: whole.id)
             node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
         }
         let isWhollyThere = node.state.withLock { $0.whole?.id == whole.id && $0.isNameSynced }
-        if let kept, isWhollyThere { try forgetKept(whole.id, kept) }
+        if let kept, isWhollyThere { try dropCopy(whole.id, kept) }
         contents.noteSynced(whole.id, before)
     }
 
@@ -129,8 +129,8 @@ final class ContentSync: Room {
     }
 
     /// Drops the journal's copy after the content file and its name are on disk.
-    func forgetKept(_ id: ContentID, _ mark: UInt64) throws {
-        try makingRoom { journal throws(Errno) in try journal.forget(id, mark) }
+    func dropCopy(_ id: ContentID, _ mark: UInt64) throws {
+        try makingSpace { journal throws(Errno) in try journal.forget(id, mark) }
     }
 
     /// Prepares the shortening of a file. After a sync its remaining bytes are promised; a file truncated to zero has
@@ -143,7 +143,7 @@ final class ContentSync: Room {
         if isReplacement { try bringReplacementToDisk(id, file) }
         guard let mark else { return }
         if size == 0 {
-            return try makingRoom { journal throws(Errno) in
+            return try makingSpace { journal throws(Errno) in
                 try journal.giveUp(id, mark)
                 // Sync the journal. Otherwise recovery would lay the old copy over bytes of the next content that
                 // reached the disk.
@@ -152,7 +152,7 @@ final class ContentSync: Room {
         }
         try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: id)
-        try forgetKept(id, mark)
+        try dropCopy(id, mark)
     }
 
     private func bringReplacementToDisk(_ id: ContentID, _ file: FileDescriptor) throws {
@@ -163,7 +163,7 @@ final class ContentSync: Room {
         try index.makeChangesDurable()
     }
 
-    private func makingRoom(_ body: (ContentJournal) throws(Errno) -> Void) throws {
+    private func makingSpace(_ body: (ContentJournal) throws(Errno) -> Void) throws {
         guard let journal = contents.journal else { return }
         do throws(Errno) { try body(journal) } catch .ENOSPC {
             try flushJournal()
@@ -175,25 +175,25 @@ final class ContentSync: Room {
     func flushJournal() throws {
         try contents.journal?.settle(
             isGone: { contents.isRetired($0) }, makeDurable: { try index.makeDurable() },
-            sync: { try syncKept($0) })
+            sync: { try syncCopied($0) })
     }
 
-    private func syncKept(_ id: ContentID) throws {
+    private func syncCopied(_ id: ContentID) throws {
         guard try contents.exists(id) else { return }
         try contents.sync(id)
     }
 
     /// Starts using the journal once its file is prepared.
     /// - Parameter pool: a pool of one thread that syncs contents.
-    func beginKeeping(_ pool: BlockingPool) {
+    func beginJournal(_ pool: BlockingPool) {
         guard let journal = contents.journal else { return }
         // If the pool's queue is full, the periodic housekeeping does it.
-        let settle: @Sendable () -> Void = { [weak self] in
+        let flush: @Sendable () -> Void = { [weak self] in
             do { try self?.flushJournal() } catch {
                 self?.logger.error("cannot move contents to their files", metadata: ["reason": "\(error)"])
             }
         }
-        journal.whenHalfFull { _ = pool.start(settle) }
+        journal.whenHalfFull { _ = pool.start(flush) }
         _ = pool.start { [logger] in
             do {
                 guard try journal.prepare() else { return }

@@ -22,13 +22,13 @@ final class DelayedCloses: Room {
 
     /// Releases a handle that the kernel has closed, now or together with the next change of the index.
     func release(_ handle: UInt64) {
-        if !putOff(handle) { openFiles.releaseNow(handle) }
+        if !delay(handle) { openFiles.releaseNow(handle) }
     }
 
     /// Defers the release of a handle. Not while clients are connected: they get the author of the change, and may wait
     /// for the close. Not for an ignore file: its rules apply to the next created file.
     /// - Returns: false if the release must happen now.
-    private func putOff(_ handle: UInt64) -> Bool {
+    private func delay(_ handle: UInt64) -> Bool {
         guard context.parts.delaysCloses, let file = try? openFiles.object(handle), file.flags.writes, file.late == nil,
             context.parts.coordination?.isQuiet ?? true, file.node.state.withLock({ $0.isRecorded }),
             (try? index.row(ino: file.node.ino))?.entry?.name != IgnoreRules.fileName,
@@ -59,7 +59,7 @@ final class DelayedCloses: Room {
     }
 
     private func recordWritten() {
-        for ino in closing.takeWritten() {
+        for ino in closing.removeWritten() {
             do { try recorder.recordWrites(to: ino) } catch {
                 logger.warning(
                     "cannot record the writes to an open file; retrying",
@@ -70,22 +70,22 @@ final class DelayedCloses: Room {
 
     /// Records deferred closes in the index, of this inode or of all.
     func finish(of ino: UInt64? = nil) {
-        while let handle = closing.take(ino) { openFiles.releaseNow(handle) }
+        while let handle = closing.removeFirst(ino) { openFiles.releaseNow(handle) }
     }
 
     /// Runs a change of the index that also records a deferred close, if there is one.
-    func takingAlongClose<R>(_ change: (WritingNote?) throws -> R) throws -> R {
-        try takeClose(of: nil, change) ?? change(nil)
+    func includingClose<R>(_ change: (WritingNote?) throws -> R) throws -> R {
+        try includeClose(of: nil, change) ?? change(nil)
     }
 
     /// Runs a change of the index before which all earlier writes to the file are recorded. The kernel may not have
     /// reported the last close yet.
     /// - Parameter isOver: whether the written file replaces another file. A new file that only gets another name
     ///   during a write needs no record yet.
-    func takingAlongWrites<R>(to ino: UInt64?, isOver: Bool, _ change: (WritingNote?) throws -> R) throws -> R {
+    func includingWrites<R>(to ino: UInt64?, isOver: Bool, _ change: (WritingNote?) throws -> R) throws -> R {
         guard let ino, let node = openNodes.node(ino) else { return try change(nil) }
         while closing.has(ino) {
-            if let result = try takeClose(of: ino, change) { return result }
+            if let result = try includeClose(of: ino, change) { return result }
         }
         guard isOver else { return try change(nil) }
         guard context.parts.coordination?.isQuiet ?? true else {
@@ -102,8 +102,8 @@ final class DelayedCloses: Room {
     }
 
     /// - Returns: nil if no close is deferred, or if it was recorded by itself.
-    private func takeClose<R>(of ino: UInt64?, _ change: (WritingNote) throws -> R) throws -> R? {
-        guard let handle = closing.take(ino) else { return nil }
+    private func includeClose<R>(of ino: UInt64?, _ change: (WritingNote) throws -> R) throws -> R? {
+        guard let handle = closing.removeFirst(ino) else { return nil }
         defer { openFiles.releaseNow(handle) }
         guard let node = try? openFiles.object(handle).node else { return nil }
         return try node.state.withLock { state in

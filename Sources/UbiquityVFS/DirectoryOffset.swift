@@ -55,7 +55,7 @@ final class Departures: Sendable {
     /// Whether entries were forgotten because of the limit.
     var hasForgotten: Bool { state.withLock { $0.hasForgotten } }
 
-    func note(_ name: ItemName, of ino: UInt64, from directory: UInt64) {
+    func add(_ name: ItemName, of ino: UInt64, from directory: UInt64) {
         state.withLock { state in
             state.names[directory, default: [:]][ino] = name
             state.order.append((directory, ino))

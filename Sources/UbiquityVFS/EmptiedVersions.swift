@@ -17,7 +17,7 @@ final class EmptiedVersions: Sendable {
 
     private let removals = Lock<[Removal]>([])
 
-    func note(_ key: ItemKey, by process: Int32, now: Duration) {
+    func add(_ key: ItemKey, by process: Int32, now: Duration) {
         removals.withLock { removals in
             removals.removeAll { $0.key == key || now - $0.at >= Self.window }
             if removals.count >= Self.capacity { removals.removeFirst() }

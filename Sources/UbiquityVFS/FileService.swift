@@ -48,7 +48,7 @@ final class FileService: Room {
     ) -> BackingID? {
         guard case .undecided = state.service else { return state.service.backing }
         state.service = .daemon
-        let idle = idle.take(node.ino)
+        let idle = idle.remove(node.ino)
         let registered = state.registered
         state.registered = nil
         // A write clears the file's set-user-id and set-group-id bits. Writes that the kernel serves would leave them.
@@ -102,7 +102,7 @@ final class FileService: Room {
         }
         letGo(of: idle.put(node.ino, content, now: context.parts.timekeeper.now()))
         // The content may have been replaced or removed before it was put there.
-        if (try? index.row(ino: node.ino))?.content != content.id { letGo(of: idle.take(node.ino)) }
+        if (try? index.row(ino: node.ino))?.content != content.id { letGo(of: idle.remove(node.ino)) }
     }
 
     /// The content kept of a file that is open no more; nil if a program may still write to it.
@@ -115,7 +115,7 @@ final class FileService: Room {
     }
 
     /// Drops the idle content of an item whose content is replaced or about to be removed.
-    func forgetIdle(_ ino: UInt64) { letGo(of: idle.take(ino)) }
+    func forgetIdle(_ ino: UInt64) { letGo(of: idle.remove(ino)) }
 
     func letGo(of contents: some Sequence<IdleContents.Content>) {
         for content in contents { letGo(of: content) }

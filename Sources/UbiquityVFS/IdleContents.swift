@@ -54,7 +54,7 @@ package final class IdleContents: Sendable {
     }
 
     /// Removes and returns the item's content.
-    package func take(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
+    package func remove(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
 
     /// - Returns: the contents that had to make place.
     package func put(_ ino: UInt64, _ content: Content, now: Timestamp) -> [Content] {
@@ -71,7 +71,7 @@ package final class IdleContents: Sendable {
     }
 
     /// Removes and returns the contents that were here too long.
-    package func takeOld(now: Timestamp) -> [Content] {
+    package func removeOld(now: Timestamp) -> [Content] {
         state.withLock { state in
             var gone = [Content]()
             while let first = state.first, now.nanoseconds &- first.nanoseconds > Self.lifetime || now < first,

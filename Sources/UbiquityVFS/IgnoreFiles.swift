@@ -17,14 +17,14 @@ final class IgnoreFiles: Room {
     }
 
     /// Records an event of an ignore file.
-    func observe(_ event: IndexEvent) { changed.note(event) }
+    func observe(_ event: IndexEvent) { changed.observe(event) }
 
     /// Reads the rules of these folders at the next refresh.
     func add(_ folders: [ItemKey]) { changed.add(folders) }
 
     /// Reads the changed ignore files. If one cannot be read, its earlier rules stay in force.
     func refresh() {
-        for folder in changed.takeAll() {
+        for folder in changed.removeAll() {
             do { try refreshIgnoreFile(of: folder) } catch {
                 logger.warning("cannot read an ignore file", metadata: ["folder": "\(folder)", "error": "\(error)"])
             }
@@ -40,11 +40,11 @@ final class IgnoreFiles: Room {
         if known != nil, row?.isWriting ?? true {
             let above = try index.row(key: folder)
             // The folder was deleted remotely and remains only for its excluded items; their rules stay.
-            if let above, above.flags.contains(.lingering) { return changed.noteText(of: folder) }
+            if let above, above.flags.contains(.lingering) { return changed.recordText(of: folder) }
             let now = context.parts.timekeeper.uptime()
             guard above == nil || changed.isMeant(folder, isGone: row == nil, now: now) else { return }
         }
-        if row?.isWriting != true { changed.noteText(of: folder) }
+        if row?.isWriting != true { changed.recordText(of: folder) }
         guard let row else { return try index.setIgnoreText(nil, of: folder) }
         // A placeholder's text arrives by itself.
         guard row.contentState == .complete, let content = row.content else { return }
@@ -89,10 +89,10 @@ final class ChangedIgnoreFiles: Sendable {
         withoutText.withLock { $0.values.contains { $0.isGone || now - $0.since < Self.grace } }
     }
 
-    func noteText(of folder: ItemKey) { withoutText.withLock { _ = $0.removeValue(forKey: folder) } }
+    func recordText(of folder: ItemKey) { withoutText.withLock { _ = $0.removeValue(forKey: folder) } }
 
     /// Records an event of an ignore file.
-    func note(_ event: IndexEvent) {
+    func observe(_ event: IndexEvent) {
         for entry in [event.before?.entry, event.after?.entry] {
             if let entry, entry.name == IgnoreRules.fileName { add([entry.parent]) }
         }
@@ -100,7 +100,7 @@ final class ChangedIgnoreFiles: Sendable {
 
     func add(_ changed: [ItemKey]) { if !changed.isEmpty { folders.withLock { $0.formUnion(changed) } } }
 
-    func takeAll() -> Set<ItemKey> {
+    func removeAll() -> Set<ItemKey> {
         folders.withLock { folders in
             guard !folders.isEmpty else { return [] }
             defer { folders = [] }

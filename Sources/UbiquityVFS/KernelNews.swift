@@ -32,21 +32,21 @@ final class KernelNews: Room {
 
     func observe(_ events: [IndexEvent]) {
         // The usual case, on every program's path: no local change is replayed.
-        guard events.contains(where: { $0.origin != .local }) else { return note(events) }
+        guard events.contains(where: { $0.origin != .local }) else { return update(events) }
         // Count first, then ask what the kernel knows. A lookup that finds this counter unchanged has made its inode
         // known in time for all invalidations from here on.
         inodes.foreignCommits.wrappingAdd(1, ordering: .acquiringAndReleasing)
-        replays.adding { note(events) }
+        replays.adding { update(events) }
     }
 
-    private func note(_ events: [IndexEvent]) {
+    private func update(_ events: [IndexEvent]) {
         for event in events {
             ignoreFiles.observe(event)
             // A folder in which a program has changed an entry, as nearly every change does: no step here concerns it.
             if event.kind == .attributes, event.origin == .local, event.after?.kind == .directory { continue }
-            noteConflicts(event)
-            noteStructure(event)
-            noteOrphans(event)
+            updateConflicts(event)
+            updateStructure(event)
+            updateOrphans(event)
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
                 service.forgetIdle(before.ino)
             }
@@ -71,31 +71,31 @@ final class KernelNews: Room {
 
     // MARK: State of directories
 
-    private func noteStructure(_ event: IndexEvent) {
+    private func updateStructure(_ event: IndexEvent) {
         guard event.before?.entry != event.after?.entry || event.kind == .replaced else { return }
         let isDirectory = (event.after ?? event.before)?.kind == .directory
         if let before = event.before, let entry = before.entry {
-            noteListing(entry.parent, countChanges: isDirectory)
+            updateListing(entry.parent, countChanges: isDirectory)
             if inodes.isKnown(entry.parent.inode) {
-                departures.note(entry.name, of: before.ino, from: entry.parent.inode)
+                departures.add(entry.name, of: before.ino, from: entry.parent.inode)
             }
         }
         if let entry = event.after?.entry {
-            noteListing(entry.parent, countChanges: isDirectory)
+            updateListing(entry.parent, countChanges: isDirectory)
             if event.origin == .local { inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) } }
         }
     }
 
     /// A conflict that begins or ends adds or removes an entry beside its document. The kernel looks up the entry's
     /// name each time, but it keeps the listing.
-    private func noteConflicts(_ event: IndexEvent) {
+    private func updateConflicts(_ event: IndexEvent) {
         guard event.versionsChange == .conflicts, visibleConflicts.isOn, let folder = event.after?.entry?.parent.inode,
             inodes.isKnown(folder)
         else { return }
         kernel.invalidateListing(directory: folder)
     }
 
-    private func noteListing(_ directory: ItemKey, countChanges: Bool) {
+    private func updateListing(_ directory: ItemKey, countChanges: Bool) {
         inodes.withNode(directory.inode) { node in
             node.listing += 1
             if countChanges { node.directoryCount = nil }
@@ -105,7 +105,7 @@ final class KernelNews: Room {
     /// Records the row of an inode that leaves the tree, for programs that have it open; drops it when the inode
     /// returns. An item removed by a program gets no entry: it can be opened by other ways than its name
     /// (`openOrphan`).
-    private func noteOrphans(_ event: IndexEvent) {
+    private func updateOrphans(_ event: IndexEvent) {
         if var orphan = event.before, orphan.ino != event.after?.ino {
             let isOver = event.kind == .removed || event.kind == .replaced
             if isOver, event.origin == .local {

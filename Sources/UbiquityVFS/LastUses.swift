@@ -38,10 +38,10 @@ final class LastUses: Room {
     }
 
     /// Writes the times of last use to the index. Eviction calls it before it sorts items by last use.
-    func flush() { write(uses: log.take(now: context.parts.timekeeper.now())) }
+    func flush() { write(uses: log.removeAll(now: context.parts.timekeeper.now())) }
 
     /// The same if the last time is long enough ago.
-    func flushIfDue() { write(uses: log.takeIfDue(now: context.parts.timekeeper.now())) }
+    func flushIfDue() { write(uses: log.removeAllIfDue(now: context.parts.timekeeper.now())) }
 
     private func write(uses: [UInt64: Timestamp]) {
         var rest = uses[...]

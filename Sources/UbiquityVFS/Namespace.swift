@@ -53,15 +53,15 @@ final class Namespace: Room {
                 guard let found else { continue }
                 return found
             }
-            if noteAbsence(of: name, in: parent, since: listing) { return nil }
+            if recordAbsence(of: name, in: parent, since: listing) { return nil }
         }
     }
 
     /// Records that the kernel caches the absence of the name, so that it is invalidated when the name appears.
     /// - Returns: false if the directory changed since its listing had that number; the name may exist by now.
-    private func noteAbsence(of name: ItemName, in parent: UInt64, since listing: UInt64?) -> Bool {
+    private func recordAbsence(of name: ItemName, in parent: UInt64, since listing: UInt64?) -> Bool {
         var forgotten: ItemName?
-        let isNoted = inodes.withNode(parent) { node in
+        let isRecorded = inodes.withNode(parent) { node in
             guard node.listing == listing else { return false }
             guard !node.absences.contains(name) else { return true }
             if node.absences.count >= InodeTable.maximumAbsences { forgotten = node.absences.popFirst() }
@@ -69,7 +69,7 @@ final class Namespace: Room {
             return true
         }
         if let forgotten { kernel.invalidateEntry(parent: parent, name: forgotten) }
-        return isNoted ?? true
+        return isRecorded ?? true
     }
 
     // MARK: Creating
@@ -149,7 +149,7 @@ final class Namespace: Room {
         new.content = content.id
         new.isWriting = isWriting
         do {
-            let row = try closes.takingAlongClose { try index.create(in: parent, named: name, new, noting: $0) }
+            let row = try closes.includingClose { try index.create(in: parent, named: name, new, noting: $0) }
             return (row, content)
         } catch {
             newContents.drop(content)
@@ -200,10 +200,10 @@ final class Namespace: Room {
         let target = isFile ? try index.child(of: into, named: newName) : nil
         if let target { closes.finish(of: target.ino) }
         if mode == .exchanging { closes.finish() }
-        let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
+        let isOnDisk = if let source, let target { try flushReplacement(of: target, by: source) } else { false }
         // A program may have read a placeholder to its end and now rename it to a backup. The backup must be complete.
         if let source, source.contentState == .partial { try context.parts.materializer.finishIfComplete(source.key) }
-        let result = try closes.takingAlongWrites(to: source?.ino, isOver: target != nil) { writing in
+        let result = try closes.includingWrites(to: source?.ino, isOver: target != nil) { writing in
             try index.rename(
                 from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0, isOnDisk: isOnDisk,
                 noting: writing)
@@ -234,7 +234,7 @@ final class Namespace: Room {
 
     /// Flushes a content that replaces another file's content before the index records the replacement.
     /// - Returns: whether the content is on disk.
-    private func noteReplacement(of target: ItemRow, by source: ItemRow) throws -> Bool {
+    private func flushReplacement(of target: ItemRow, by source: ItemRow) throws -> Bool {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key
         else { return false }

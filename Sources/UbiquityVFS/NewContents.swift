@@ -19,7 +19,7 @@ final class NewContents: Room {
 
     /// A new empty file, made ahead if possible.
     func make() throws -> NewContent {
-        try prepared.take(now: context.parts.timekeeper.now(), from: self) ?? create()
+        try prepared.next(now: context.parts.timekeeper.now(), from: self) ?? create()
     }
 
     private func create() throws -> NewContent {
@@ -53,8 +53,8 @@ final class NewContents: Room {
     func end() { prepared.end().forEach(drop) }
 
     /// The number of the next new content.
-    func nextNumber() throws -> ContentID { try numbers.take(from: index) }
+    func nextNumber() throws -> ContentID { try numbers.next(from: index) }
 
     /// Records that a program has synced the name of a new file.
-    func noteSync(now: Timestamp) { prepared.noteSync(now: now) }
+    func observeSync(now: Timestamp) { prepared.observeSync(now: now) }
 }

@@ -43,9 +43,9 @@ final class OpenNode: Sendable {
         var isTouched = false
         /// Whether the index recorded a change while a program may have been inside a long write that the kernel
         /// served. Such a call sets the file's times once, when it begins.
-        var wasNotedBesideWriters = false
+        var wasRecordedBesideWriters = false
         /// Whether the file is new and the index has recorded only that it is being written.
-        var awaitsFirstNote = false
+        var awaitsFirstRecord = false
         /// Whether programs write to the file through handles or mappings of a dead mount.
         var isAdopted = false
         /// The backing file's stamp when the index last recorded it.
@@ -67,7 +67,7 @@ final class OpenNode: Sendable {
         /// Whether the index must record a change.
         /// - Parameter stamp: the backing file's present stamp.
         func isChanged(_ stamp: Stamp, stillOpen: Bool) -> Bool {
-            isTouched || stamp != self.stamp || !stillOpen && wasNotedBesideWriters
+            isTouched || stamp != self.stamp || !stillOpen && wasRecordedBesideWriters
         }
 
         /// When the backing file was last written; nil if its times do not tell.
@@ -75,10 +75,10 @@ final class OpenNode: Sendable {
 
         /// Whether the first sync of a new file needs no record of its own. Most programs sync a new file once and
         /// close it. The index on disk says that the file is being written, so the next start examines it in any case.
-        /// The close or `noteSoon` records the rest.
-        mutating func leavesNoteToClose() -> Bool {
-            defer { awaitsFirstNote = false }
-            return awaitsFirstNote && isRecorded && writers > 0 && !mayBeMapped && !hasPrivileges
+        /// The close or `DelayedCloses.recordSoon` records the rest.
+        mutating func leavesRecordToClose() -> Bool {
+            defer { awaitsFirstRecord = false }
+            return awaitsFirstRecord && isRecorded && writers > 0 && !mayBeMapped && !hasPrivileges
         }
     }
 

@@ -81,7 +81,7 @@ final class PackageVersions: Room {
                 throw directory ? Errno.ENOTDIR : Errno.EISDIR
             }
             guard try await children(of: found.node).isEmpty else { throw Errno.ENOTEMPTY }
-            versionNodes.noteRemoval(of: found.node)
+            versionNodes.recordRemoval(of: found.node)
         }
     }
 

@@ -58,7 +58,7 @@ final class PreparedContents: Sendable {
 
     /// Takes the next content; nil if none is ready.
     /// - Parameter source: creates more contents, on the pool.
-    func take(now: Timestamp, from source: NewContents) -> NewContent? {
+    func next(now: Timestamp, from source: NewContents) -> NewContent? {
         guard let pool else { return nil }
         let (content, begins) = state.withLock { state -> (NewContent?, Bool) in
             let isQuick = now < state.lastTake.advanced(bySeconds: Self.quickSuccession)
@@ -85,7 +85,7 @@ final class PreparedContents: Sendable {
     }
 
     /// Records that a program has synced the name of a new file.
-    func noteSync(now: Timestamp) { state.withLock { $0.lastSync = now } }
+    func observeSync(now: Timestamp) { state.withLock { $0.lastSync = now } }
 
     private func fill(_ source: NewContents) {
         while let count = state.withLock({ wanted(&$0) }) {

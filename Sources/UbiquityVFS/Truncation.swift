@@ -106,7 +106,7 @@ final class Truncation: Room {
         state.whole = OpenNode.Whole(file: file, id: id, isWritable: true)
         state.isTouched = false
         state.unrest = nil
-        state.notePrivileges(replaced.after)
+        state.observePrivileges(replaced.after)
         do {
             try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
             state.stamp = OpenNode.Stamp(try file.status())

@@ -34,8 +34,8 @@ final class UseLog: Sendable {
 
     func contains(_ ino: UInt64) -> Bool { state.withLock { $0.times[ino] != nil } }
 
-    /// Takes all times that are not yet written.
-    func take(now: Timestamp) -> [UInt64: Timestamp] {
+    /// Removes all times that are not yet written.
+    func removeAll(now: Timestamp) -> [UInt64: Timestamp] {
         state.withLock { state in
             defer { state = State(written: now) }
             return state.times
@@ -43,8 +43,8 @@ final class UseLog: Sendable {
     }
 
     /// The same if the last time is long enough ago; else nothing.
-    func takeIfDue(now: Timestamp) -> [UInt64: Timestamp] {
+    func removeAllIfDue(now: Timestamp) -> [UInt64: Timestamp] {
         let isDue = state.withLock { now.nanoseconds &- $0.written.nanoseconds > Self.interval || now < $0.written }
-        return isDue ? take(now: now) : [:]
+        return isDue ? removeAll(now: now) : [:]
     }
 }

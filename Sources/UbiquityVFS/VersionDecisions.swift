@@ -53,7 +53,7 @@ final class VersionDecisions: Room {
                 guard version.kind == .conflict else { throw Errno.EPERM }
                 if isPackage { try await packages.requireEmptied(version, of: key) }
                 try index.decide([(.resolve, version.id)], of: key)
-                if let caller { versions.emptied.note(key, by: caller.pid, now: context.parts.timekeeper.uptime()) }
+                if let caller { versions.emptied.add(key, by: caller.pid, now: context.parts.timekeeper.uptime()) }
             }
         }
     }

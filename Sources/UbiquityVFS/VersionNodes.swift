@@ -53,7 +53,7 @@ final class VersionNodes: Sendable {
     func version(_ id: VersionID) -> RemoteVersion? { state.withLock { $0.versions[id] } }
 
     func member(_ node: Node) -> PackageMember? { state.withLock { $0.members[node] } }
-    func noteRemoval(of node: Node) { state.withLock { _ = $0.removed.insert(node) } }
+    func recordRemoval(of node: Node) { state.withLock { _ = $0.removed.insert(node) } }
     func isRemoved(_ node: Node) -> Bool { state.withLock { $0.removed.contains(node) } }
 
     /// Forgets removed members after the version was decided about.

@@ -73,12 +73,12 @@ final class WholeFiles: Room {
                 file: content.file, id: content.id, isWritable: true, reader: content.reader)
             state.isNameSynced = content.isNameSynced
             state.registered = content.backing
-            state.notePrivileges(row)
+            state.observePrivileges(row)
             guard flags.writes else { return }
             state.writers += 1
             state.isRecorded = isRecorded
             // A deleted name that was created again gets a version from its first sync on.
-            state.awaitsFirstNote = isRecorded && row.version == nil && !row.isFresh
+            state.awaitsFirstRecord = isRecorded && row.version == nil && !row.isFresh
             try content.file.setTimes(accessed: nil, modified: row.modifiedAt)
             state.stamp = OpenNode.Stamp(try content.file.status())
         }
@@ -156,7 +156,7 @@ final class WholeFiles: Room {
 
     /// Records the files whose last close could not be recorded.
     func retryRecords() {
-        for ino in recorder.takeUnrecorded() {
+        for ino in recorder.removeUnrecorded() {
             do { try recordAgain(ino) } catch {
                 logger.error(
                     "still cannot record the last writes to a file", metadata: ["inode": "\(ino)", "error": "\(error)"])

@@ -46,11 +46,11 @@ final class WriteRecorder: Room {
     func setRecorded(_ stamp: OpenNode.Stamp, stillOpen: Bool, _ state: inout OpenNode.State) {
         state.stamp = stamp
         state.unrest = nil
-        state.awaitsFirstNote = false
+        state.awaitsFirstRecord = false
         // A write at this very moment may have left the times unchanged.
         state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
         // A write call in progress set the times when it began.
-        state.wasNotedBesideWriters = stillOpen && (state.service.backing != nil || state.isAdopted)
+        state.wasRecordedBesideWriters = stillOpen && (state.service.backing != nil || state.isAdopted)
         state.isRecorded = stillOpen
         if !stillOpen { state.mayHaveBeenMapped = false }
     }
@@ -167,8 +167,8 @@ final class WriteRecorder: Room {
         return result
     }
 
-    /// Takes the inodes of files whose last close could not be recorded.
-    func takeUnrecorded() -> Set<UInt64> {
+    /// Removes and returns the inodes of files whose last close could not be recorded.
+    func removeUnrecorded() -> Set<UInt64> {
         unrecorded.withLock { waiting in
             defer { waiting = [] }
             return waiting

@@ -79,7 +79,7 @@ final class DeviceLife: Sendable {
         claimedFileSystem = ClaimedFileSystem(fileSystem)
         engine.bind(OpenFiles(fileSystem))
         try engine.recover()
-        fileSystem.beginKeeping(BlockingPool(pausing: {}))
+        fileSystem.beginJournal(BlockingPool(pausing: {}))
     }
 
     func run() {
@@ -89,9 +89,9 @@ final class DeviceLife: Sendable {
             tasks.append(
                 Task(executorPreference: executor) {
                     while (try? await world.sleep(for: Self.housekeeping)) != nil {
-                        fileSystem.settle()
+                        fileSystem.flush()
                         // Fails on a full disk, or in a crash: a later call retries.
-                        do { try fileSystem.settleContents() } catch {
+                        do { try fileSystem.flushJournal() } catch {
                             world.trace.note("\(world.uptime) contents are not settled: \(error)")
                         }
                     }

@@ -125,12 +125,12 @@ import UbiquitySystem
     @Test func departuresBeyondTheLimitAreForgotten() throws {
         let departures = Departures(capacity: 4)
         let name = try #require(try? ItemName.checked(Array("x".utf8)))
-        for ino in UInt64(10)..<14 { departures.note(name, of: ino, from: 1) }
+        for ino in UInt64(10)..<14 { departures.add(name, of: ino, from: 1) }
         #expect(!departures.hasForgotten && departures.name(of: 10, from: 1) == name)
         departures.forget([10, 11], from: 1)
-        for ino in UInt64(20)..<22 { departures.note(name, of: ino, from: 2) }
+        for ino in UInt64(20)..<22 { departures.add(name, of: ino, from: 2) }
         #expect(!departures.hasForgotten, "those were back")
-        for ino in UInt64(30)..<50 { departures.note(name, of: ino, from: 3) }
+        for ino in UInt64(30)..<50 { departures.add(name, of: ino, from: 3) }
         #expect(departures.hasForgotten)
         #expect(departures.name(of: 12, from: 1) == nil && departures.name(of: 49, from: 3) == name)
         #expect((UInt64(30)..<50).count { departures.name(of: $0, from: 3) != nil } == 4)

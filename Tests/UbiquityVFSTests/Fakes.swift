@@ -1,4 +1,5 @@
 import UbiquityContent
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
@@ -290,4 +291,13 @@ final class FakeCloud: Materializer, TransferStatus {
     }
 
     func transfer(below folder: ItemKey) -> ItemTransfer? { nil }
+}
+
+/// A coordination's view of a flat folder.
+struct NoSurroundings: Surroundings {
+    func ancestry(of folder: ItemKey) -> Ancestry { Ancestry(folders: [folder]) }
+    func entry(of item: ItemKey) -> ClaimTarget.Entry? { nil }
+    func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool { process == ancestor }
+    func lineage(of process: Int32) -> [Int32] { [process] }
+    func isAlive(_ process: Int32) -> Bool { true }
 }

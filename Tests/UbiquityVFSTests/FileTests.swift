@@ -297,7 +297,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let ino = try container.create("a", "text")
         func used() throws -> Timestamp {
-            container.raw.noteUses()
+            container.raw.flushUses()
             return try #require(try container.index.row(ino: ino)).usedAt
         }
         let handle = try await container.open(ino, flags)
@@ -382,7 +382,7 @@ import UbiquitySystem
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
         let content = try #require(try container.index.row(ino: ino)?.content)
-        _ = container.raw.idle.take(ino)
+        _ = container.raw.idle.remove(ino)
         try FileSystem.unlink(container.contents.path(of: content))
         let error = await #expect(throws: (any Error).self) { _ = try await container.open(ino, flags) }
         #expect(error.map { Errno(describing: $0) } == .EIO)

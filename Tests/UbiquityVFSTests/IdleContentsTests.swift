@@ -103,11 +103,11 @@ import UbiquityVFS
         put(2, at: 0)
         let later = IdleContents.lifetime
         for _ in 0..<3 * IdleContents.capacity {
-            #expect(idle.take(1) != nil)
+            #expect(idle.remove(1) != nil)
             put(1, at: later)
         }
-        #expect(idle.takeOld(now: Timestamp(nanoseconds: later + 1)).map(\.id.rawValue) == [2])
-        #expect(idle.takeOld(now: Timestamp(nanoseconds: 2 * later + 1)).map(\.id.rawValue) == [1])
+        #expect(idle.removeOld(now: Timestamp(nanoseconds: later + 1)).map(\.id.rawValue) == [2])
+        #expect(idle.removeOld(now: Timestamp(nanoseconds: 2 * later + 1)).map(\.id.rawValue) == [1])
         #expect(idle.count == 0)
     }
 }

@@ -113,17 +113,17 @@ import UbiquityVFS
         let file = try kernel.open(opened)
         try file.write([1, 2, 3], at: 0)
         // It has just changed, so it may still be changing.
-        container.raw.settle()
+        container.raw.flush()
         #expect(try row(ino).generation == generation)
-        container.raw.settle()
+        container.raw.flush()
         #expect(try row(ino).generation == generation + 1 && row(ino).isWriting)
-        container.raw.settle()
+        container.raw.flush()
         #expect(try row(ino).generation == generation + 1)
         // The record of a constantly written file is not delayed for ever; that of a new file waits for its close.
         func goOn() throws {
             for number in 0..<20 {
                 try file.write([UInt8(number)], at: 0)
-                container.raw.settle()
+                container.raw.flush()
             }
         }
         try goOn()
@@ -142,7 +142,7 @@ import UbiquityVFS
         let opened = try await open(emptied, [.writeOnly, .truncate])
         let new = made.attributes.ino
         func looks(_ count: Int) throws -> [Int64] {
-            for _ in 0..<count { container.raw.settle() }
+            for _ in 0..<count { container.raw.flush() }
             return try [new, emptied].map { try row($0).generation }
         }
         let before = try looks(0)

@@ -9,13 +9,6 @@ import UbiquitySystem
 @testable import UbiquityVFS
 
 /// One folder, and programs without a parent.
-private struct NoSurroundings: Surroundings {
-    func ancestry(of folder: ItemKey) -> Ancestry { Ancestry(folders: [folder]) }
-    func entry(of item: ItemKey) -> ClaimTarget.Entry? { nil }
-    func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool { process == ancestor }
-    func lineage(of process: Int32) -> [Int32] { [process] }
-    func isAlive(_ process: Int32) -> Bool { true }
-}
 
 @Suite struct PlaceholderTests {
     private static let text = Array((0..<5000).map { UInt8(97 + $0 % 26) })

@@ -17,10 +17,10 @@ import UbiquityCore
         }
         for _ in 0..<3 { #expect(remove(file)) }
         replays.adding {
-            #expect(replays.takeAll().count == 3)
+            #expect(replays.removeAll().count == 3)
             #expect(remove(folder) && remove(file))
         }
-        #expect(replays.take()?.row?.key == file.key)
-        #expect(replays.take()?.row?.key == folder.key)
+        #expect(replays.next()?.row?.key == file.key)
+        #expect(replays.next()?.row?.key == folder.key)
     }
 }

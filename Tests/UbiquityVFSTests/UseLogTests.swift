@@ -11,10 +11,10 @@ import UbiquityCore
         for ino in 1..<count { #expect(log.add(ino, now: Timestamp(seconds: Int64(ino), nanoseconds: 0)).isEmpty) }
         let written = log.add(count, now: Timestamp(seconds: Int64(count), nanoseconds: 0))
         #expect(written.count == UseLog.batch)
-        let rest = log.take(now: .zero)
+        let rest = log.removeAll(now: .zero)
         #expect(rest.count == UseLog.limit - UseLog.batch && written.keys.allSatisfy { rest[$0] == nil })
         let all = rest.merging(written) { $1 }
         #expect(all.allSatisfy { $0.value == Timestamp(seconds: Int64($0.key), nanoseconds: 0) })
-        #expect(log.take(now: .zero).isEmpty)
+        #expect(log.removeAll(now: .zero).isEmpty)
     }
 }

@@ -86,7 +86,7 @@ package final class ReplayAnswers: Room {
         var made = try stat.known(item)
         // The kernel ignores attributes of an inode that it does not have yet, so make it ask for them.
         made.isChanging = true
-        replays.noteDone()
+        replays.markDone()
         return made
     }
 
@@ -98,7 +98,7 @@ package final class ReplayAnswers: Room {
         }
         try requireAsked(name, current)
         guard try calls.mayGo(before, from: entry) else { throw Errno.ECANCELED }
-        replays.noteDone()
+        replays.markDone()
     }
 
     package func rename(parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8]) throws {
@@ -117,7 +117,7 @@ package final class ReplayAnswers: Room {
         }
         try requireAsked(source, current)
         try requireAsked(target, current)
-        replays.noteDone()
+        replays.markDone()
     }
 
     package func change(of ino: UInt64) throws -> NodeAttributes {
@@ -126,7 +126,7 @@ package final class ReplayAnswers: Room {
         var found = try stat.of(ino)
         // The kernel takes this answer for the newest, even after a concurrent invalidation, so make it ask again.
         found.isChanging = true
-        replays.noteDone()
+        replays.markDone()
         return found
     }
 

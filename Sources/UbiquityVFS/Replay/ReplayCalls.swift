@@ -47,8 +47,8 @@ package final class ReplayCalls: Room {
 
     /// Waits for the next call to replay. Follow each with `finish`. Nil when the queue is closed.
     package func next() -> ReplayCall? {
-        while let taken = replays.take() {
-            let replay = replays.fromShown(taken)
+        while let waiting = replays.next() {
+            let replay = replays.fromShown(waiting)
             restAfterMaking(replay)
             do {
                 if let current = try prepare(replay) {
@@ -72,13 +72,13 @@ package final class ReplayCalls: Room {
         // The kernel answers some calls itself and notifies no program, such as renaming a file to another of its own
         // names. After a replayed arrival the old name still exists for the kernel.
         guard replays.finish(replay), isDone, !current.isArrival else {
-            noteIfGoneOn(current)
+            recordIfMovedOn(current)
             return news.tellKernelPlainly(replay.event)
         }
         switch replay.action {
         case .make(let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
-            noteMade(current.replay.row)
+            recordMade(current.replay.row)
         case .move(_, let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
             if let row = replay.row, inodes.isKnown(row.ino) { kernel.invalidateAttributes(ino: row.ino) }
@@ -87,21 +87,21 @@ package final class ReplayCalls: Room {
     }
 
     /// Records the move if it failed because the item just moved on.
-    private func noteIfGoneOn(_ current: Replays.Current) {
+    private func recordIfMovedOn(_ current: Replays.Current) {
         guard case .move(let from, let to) = current.replay.action, !current.isArrival, let row = current.replay.row,
             (try? item(row, at: to)) == nil
         else { return }
-        replays.noteBehind(row, shown: from, entry: to)
+        replays.addBehind(row, shown: from, entry: to)
     }
 
     /// Drops the waiting replays when the one in progress takes too long; the kernel is invalidated instead.
     package func drop() {
-        for replay in replays.takeAll() { news.tellKernelPlainly(replay.event) }
+        for replay in replays.removeAll() { news.tellKernelPlainly(replay.event) }
     }
 
     package func end() {
         replays.close()
-        replays.takeAll().forEach { news.tellKernelPlainly($0.event) }
+        replays.removeAll().forEach { news.tellKernelPlainly($0.event) }
     }
 
     /// Runs `body` while no replay uses the mount.
@@ -124,7 +124,7 @@ package final class ReplayCalls: Room {
         if age >= .zero, age < Self.timeToWatch { replays.rest(for: Self.timeToWatch - age) }
     }
 
-    private func noteMade(_ row: ItemRow?) {
+    private func recordMade(_ row: ItemRow?) {
         guard let row, row.kind == .directory else { return }
         newFolders.withLock { folders in
             if folders.count >= Replays.maximumInNewFolders { folders = [:] }
@@ -179,7 +179,7 @@ package final class ReplayCalls: Room {
         _ replay: Replay, _ row: ItemRow, _ from: ItemRow.Entry, _ to: ItemRow.Entry
     ) throws -> Replays.Current? {
         guard let item = try item(row, at: to) else {
-            replays.noteBehind(row, shown: from, entry: to)
+            replays.addBehind(row, shown: from, entry: to)
             return nil
         }
         guard from != to, isAtRest(item.ino), let target = try self.place(to) else { return nil }

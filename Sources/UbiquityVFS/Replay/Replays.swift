@@ -172,7 +172,7 @@ package final class Replays: Sendable {
     func isOver(_ mark: UInt64) -> Bool { state.withLock { $0.ended >= mark } }
 
     /// Waits for the next replay and takes it. Nil when the queue is closed.
-    func take() -> Replay? {
+    func next() -> Replay? {
         state.wait { state -> Replay?? in
             if state.isClosed { return .some(nil) }
             guard state.pauses == 0, !state.isAdding, state.count > 0 else { return nil }
@@ -202,7 +202,7 @@ package final class Replays: Sendable {
     func forgetBehind(_ item: ItemKey) { state.withLock { $0.behind[item] = nil } }
 
     /// Records a move that cannot be announced because the item has moved on.
-    func noteBehind(_ row: ItemRow, shown: ItemRow.Entry, entry: ItemRow.Entry) {
+    func addBehind(_ row: ItemRow, shown: ItemRow.Entry, entry: ItemRow.Entry) {
         state.withLock { state in
             // The records left over belong to items that moved to places without watchers.
             if state.behind.count >= Self.maximumWaiting { state.behind = [:] }
@@ -259,7 +259,7 @@ package final class Replays: Sendable {
     }
 
     /// Removes and returns all waiting replays.
-    func takeAll() -> [Replay] {
+    func removeAll() -> [Replay] {
         state.withLock { state in
             state.ended += UInt64(state.count)
             defer {
@@ -318,5 +318,5 @@ package final class Replays: Sendable {
         }
     }
 
-    func noteDone() { state.withLock { $0.current?.isDone = true } }
+    func markDone() { state.withLock { $0.current?.isDone = true } }
 }
