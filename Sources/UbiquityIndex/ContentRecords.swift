@@ -147,7 +147,7 @@ struct RecordedContents {
 extension IndexTransaction {
     /// Records that a content holds, or will hold, a version.
     package func setContent(_ record: ContentRecord) throws {
-        index.recorded.withLock { $0.note(record.content) }
+        index.cache.recorded.withLock { $0.note(record.content) }
         try executeAtOnce(
             "INSERT OR REPLACE INTO contents (content, version, size, manifest, boot) VALUES (?,?,?,?,?)",
             [
@@ -158,7 +158,7 @@ extension IndexTransaction {
 
     /// Records the position of each chunk in a complete content, so that downloads can reuse it.
     package func setLocations(_ manifest: Manifest, in content: ContentID) throws {
-        index.recorded.withLock { $0.note(content) }
+        index.cache.recorded.withLock { $0.note(content) }
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
         var position: Int64 = 0
         for chunk in manifest {
@@ -186,7 +186,7 @@ extension IndexTransaction {
     package func forgetContent(_ content: ContentID) throws {
         // Most contents replaced by a save have no record. So this skips the query, or makes one query instead of two
         // deletions and their space in the journal.
-        guard index.recorded.withLock({ $0.mayHave(content) }) else { return }
+        guard index.cache.recorded.withLock({ $0.mayHave(content) }) else { return }
         let isKnown = try currentPart.first(Self.isKnown, [.int(content.rawValue)]) { _ in true }
         guard isKnown == true else { return }
         try execute("DELETE FROM contents WHERE content = ?", [.int(content.rawValue)])

@@ -60,7 +60,7 @@ extension ItemIndex {
     /// - Throws: `.stale` if the item is gone; the errors of `create`; `.notPermitted` for a folder;
     ///   `.crossesContainers` (EXDEV) if one name would be excluded and the other synced.
     package func link(ino: UInt64, in parent: UInt64, named name: ItemName) throws -> ItemRow {
-        try requireRoom(for: .all)
+        try space.require(for: .all)
         return try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard let row = try transaction.row(ino: ino), !row.isDeleted else {

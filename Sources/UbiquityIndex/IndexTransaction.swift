@@ -45,7 +45,7 @@ package final class IndexTransaction: IndexReader {
     }
 
     /// Returns a number for a key, an inode or a content; it was never used before.
-    package func newNumber() -> Int64 { index.numbers.withLock { $0.take() } }
+    package func newNumber() -> Int64 { index.numbers.next() }
 
     package func newItemID() -> ItemID {
         var generator = SourcedGenerator(index.random)
@@ -74,12 +74,12 @@ package final class IndexTransaction: IndexReader {
     // The cache has the committed rows, and no other transaction commits meanwhile.
     package override func row(key: ItemKey) throws -> ItemRow? {
         if touched.contains(key) { return try written[key] ?? super.row(key: key) }
-        if !forgetsAll, let row = index.cache.row(key: key) { return row }
+        if !forgetsAll, let row = index.cache.rows.row(key: key) { return row }
         return try super.row(key: key)
     }
 
     package override func row(ino: UInt64) throws -> ItemRow? {
-        guard !forgetsAll, let row = index.cache.row(ino: ino) else { return try super.row(ino: ino) }
+        guard !forgetsAll, let row = index.cache.rows.row(ino: ino) else { return try super.row(ino: ino) }
         guard touched.contains(row.key) else { return row }
         if let written = written[row.key], written.ino == ino { return written }
         return try super.row(ino: ino)
@@ -88,7 +88,7 @@ package final class IndexTransaction: IndexReader {
     package override func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
         let entry = ItemRow.Entry(parent: parent, name: name)
         if let changed = names.items[entry] { return try changed.flatMap { try row(key: $0) } }
-        switch forgetsAll ? .unknown : index.cache.child(at: entry) {
+        switch forgetsAll ? .unknown : index.cache.rows.child(at: entry) {
         case .row(let row): return touched.contains(row.key) ? try self.row(key: row.key) : row
         case .nobody: return nil
         case .unknown: return try super.child(of: parent, named: name)
@@ -120,11 +120,11 @@ package final class IndexTransaction: IndexReader {
     package func update(_ row: ItemRow, before: ItemRow) throws {
         let mask = RowCoding.difference(row, before)
         if mask != 0 {
-            try execute(index.updateStatement(mask), RowCoding.values(row, mask))
+            try execute(index.cache.updateStatement(mask), RowCoding.values(row, mask))
         }
         noteWritten(row, before: before)
         folderChanges.note(row.key, before: before, after: row, isWhole: written[row.key] != nil) {
-            index.cache.row(key: row.key)
+            index.cache.rows.row(key: row.key)
         }
         noteTrust(before, after: row)
         guard row.entry != before.entry else { return }
@@ -135,7 +135,7 @@ package final class IndexTransaction: IndexReader {
     /// Deletes a row and its entry.
     package func delete(_ row: ItemRow) throws {
         try execute(RowCoding.delete, [SQLValue(row.key)])
-        folderChanges.note(row.key, before: row, after: nil) { index.cache.row(key: row.key) }
+        folderChanges.note(row.key, before: row, after: nil) { index.cache.rows.row(key: row.key) }
         touched.insert(row.key)
         written[row.key] = nil
         noteTrust(row, after: nil)
@@ -211,7 +211,7 @@ package final class IndexTransaction: IndexReader {
     /// Runs the batch's waiting statements and this transaction's own.
     func runAll() throws {
         guard let journal else { return }
-        try index.openBatch(connection, journal)
+        try index.log.openBatch(connection, journal)
         while runCount < statements.count {
             try connection.run(statements[runCount].sql, statements[runCount].values)
             runCount += 1

@@ -7,14 +7,14 @@ extension ItemIndex {
     /// - Throws: `.damaged` with the violated invariants.
     package func check() throws {
         try read { try $0.checkInvariants() }
-        for row in cache.all where try read({ try $0.row(ino: row.ino) }) != row {
+        for row in cache.rows.all where try read({ try $0.row(ino: row.ino) }) != row {
             throw UbiquityError(.damaged, "the cached row of \(row.key) differs from the index")
         }
         try checkNames()
     }
 
     private func checkNames() throws {
-        let (items, whole) = cache.allNames
+        let (items, whole) = cache.rows.allNames
         let entries = try read { try $0.allEntries() }
         for (entry, item) in items where entries[entry] != item {
             throw UbiquityError(.damaged, "the cached owner of the name \(entry) differs from the index")

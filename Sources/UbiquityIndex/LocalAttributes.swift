@@ -37,7 +37,7 @@ extension ItemIndex {
     package func setAttributes(
         ino: UInt64, _ attributes: AttributeChange, at time: Timestamp? = nil
     ) throws -> ItemRow {
-        try requireRoom(for: .changes)
+        try space.require(for: .changes)
         let now = time ?? timekeeper.now()
         return try change(ino: ino, .attributes) { transaction, row in
             row.changedAt = now
@@ -61,7 +61,7 @@ extension ItemIndex {
     /// - Throws: `.alreadyExists` or `.noSuchAttribute`, depending on the mode; `.noSpace` beyond
     ///   `Limits.maximumXattrBytes`.
     package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
-        try requireRoom(for: .all)
+        try space.require(for: .all)
         let now = timekeeper.now()
         _ = try change(ino: ino, .attributes) { transaction, row in
             try transaction.take(row.setting(xattr, mode, now: now), in: &row, now: now)

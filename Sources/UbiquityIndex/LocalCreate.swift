@@ -50,7 +50,7 @@ extension ItemIndex {
     package func create(
         in parent: UInt64, named name: ItemName, _ new: NewItem, noting writing: WritingNote? = nil
     ) throws -> ItemRow {
-        try requireRoom(for: .all)
+        try space.require(for: .all)
         return try write(.local) { transaction in
             try transaction.note(writing)
             let folder = try transaction.liveDirectory(ino: parent)

@@ -37,7 +37,7 @@ extension ItemIndex {
         from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
         process: Int32 = 0, isOnDisk: Bool = false, noting writing: WritingNote? = nil
     ) throws -> RenameResult {
-        try requireRoom(for: .changes)
+        try space.require(for: .changes)
         return try write(.local) { transaction in
             var noted = try transaction.noted(writing)
             let from = try transaction.liveDirectory(ino: oldParent)

@@ -21,14 +21,14 @@ import UbiquitySystem
         try fixture.index.write(.local) { try $0.remoteRevision(of: id) }
     }
 
-    private var waiting: Int { fixture.index.withJournal { fixture.index.journal?.waitingCount ?? 0 } }
+    private var waiting: Int { fixture.index.database.withJournal { fixture.index.log.journal?.waitingCount ?? 0 } }
 
     /// Otherwise each change would wait for the statements of the one before.
     @Test func programOperationsQueryNoDatabase() throws {
         let index = fixture.index
         // All names of a new folder are cached.
         let folder = try index.create(in: 1, named: ItemName("a"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0))
-        try index.settle()
+        try index.log.commitBatch()
         for number in 0..<4 {
             let content = ContentID(try index.newContentNumber())
             _ = try index.create(
@@ -92,7 +92,7 @@ import UbiquitySystem
                 throw Stop()
             }
         }
-        let journal = try #require(fixture.index.journal)
+        let journal = try #require(fixture.index.log.journal)
         #expect(try revision(of: id) == Revision(5))
         // Like the thread, after it has run only the first one.
         #expect(throws: Stop.self) {
@@ -102,7 +102,7 @@ import UbiquitySystem
                 throw Stop()
             }
         }
-        #expect(try fixture.index.runOne(of: journal) && journal.waitingCount == 1)
+        #expect(try fixture.index.log.runOne(of: journal) && journal.waitingCount == 1)
         #expect(try revision(of: id) == Revision(5))
     }
 

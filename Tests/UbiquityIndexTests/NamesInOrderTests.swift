@@ -70,11 +70,11 @@ import UbiquitySystem
             inodes.append(try fixture.file("d/\(Self.name(number))").ino)
         }
         _ = try index.link(ino: inodes[0], in: folder.ino, named: ItemName("10150 link"))
-        index.cache.forgetAll()
+        index.cache.rows.forgetAll()
         var asked = 0
         for number in 0..<300 {
             let entry = ItemRow.Entry(parent: folder.key, name: try Self.name(number))
-            if case .unknown = index.cache.child(at: entry) { asked += 1 }
+            if case .unknown = index.cache.rows.child(at: entry) { asked += 1 }
             #expect(try index.child(of: folder.key, named: entry.name)?.ino == inodes[number])
             if number == 150 {
                 #expect(try index.child(of: folder.key, named: ItemName("10150 link"))?.ino == inodes[0])
@@ -90,14 +90,14 @@ import UbiquitySystem
         let fixture = try Fixture()
         let index = fixture.index
         let folder = try fixture.directory("d"), file = try fixture.file("d/a")
-        let epoch = try #require(index.cache.epoch)
+        let epoch = try #require(index.cache.rows.epoch)
         let rows = try index.read { try $0.children(of: folder.key, after: nil, limit: 9) }
         _ = try fixture.rename("d/a", "d/b")
-        index.cache.remember(children: rows, if: epoch)
+        index.cache.rows.remember(children: rows, if: epoch)
         #expect(try index.child(of: folder.key, named: ItemName("a")) == nil)
         #expect(try index.row(ino: file.ino)?.entry?.name == ItemName("b"))
-        index.cache.forgetAll()
-        index.cache.remember(children: rows, if: try #require(index.cache.epoch))
+        index.cache.rows.forgetAll()
+        index.cache.rows.remember(children: rows, if: try #require(index.cache.rows.epoch))
         #expect(try index.child(of: folder.key, named: ItemName("a")) != nil)
     }
 
@@ -121,7 +121,7 @@ import UbiquitySystem
             defer { walking.withLock { $0 -= 1 } }
             var last: [UInt64: Int64] = [:]
             for _ in 0..<(thread == 0 ? 0 : 200) {
-                if thread == 1 { index.cache.forgetAll() }
+                if thread == 1 { index.cache.rows.forgetAll() }
                 for number in 0..<40 {
                     guard let row = try index.child(of: folder.key, named: Self.name(number)) else { continue }
                     #expect(row.ino == inodes[number])

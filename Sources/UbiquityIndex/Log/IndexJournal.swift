@@ -6,7 +6,7 @@ internal import UbiquitySystem
 ///
 /// An SQLite commit writes every page it touched, some twenty for a new file. So local transactions gather in one open
 /// database transaction, the batch. Each is acknowledged once its statements are in the journal; after a crash they run
-/// again from there (`ItemIndex+Batch`). The database stores the number of its last transaction as `meta.journal`.
+/// again from there (`IndexLog+Batch`). The database stores the number of its last transaction as `meta.journal`.
 /// After a commit the journal restarts at its beginning, and the numbers continue. It does not restart while that would
 /// overwrite entries promised by a sync (`IndexDurability`); it continues behind them instead.
 ///
@@ -20,7 +20,7 @@ internal import UbiquitySystem
 /// of the checksums too. So records from before the last restart are never taken for later ones, whichever of the
 /// file's pages reached the disk.
 ///
-/// All methods but `sync` require the turn with the journal (`ItemIndex.withJournal`), which makes sharing safe.
+/// All methods but `sync` require the turn with the journal (`IndexDatabase.withJournal`), which makes sharing safe.
 final class IndexJournal: @unchecked Sendable {
     /// Bytes of the journal's part of the file, allocated from the start so that accepted entries fit on a full disk.
     /// The part behind it belongs to another user, whose bytes are synced with the journal.
@@ -28,6 +28,8 @@ final class IndexJournal: @unchecked Sendable {
     /// Transactions gathered before a commit: a restart runs them again, and a failed transaction undoes them.
     static let maximumBatch = 512
     private static let headerSize = 20
+
+    static func path(ofIndexAt path: String) -> String { Path.join(Path.parent(of: path), "index.journal") }
 
     private let file: FileDescriptor
     /// The device on which the sync of another file also flushes what `finishWriting` has sent; nil if only a sync of

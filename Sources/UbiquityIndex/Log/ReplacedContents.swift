@@ -93,7 +93,7 @@ extension IndexTransaction {
                 .int(target.size), .int(target.modifiedAt.nanoseconds), SQLValue(base),
                 SQLValue(isUnchanged ? old?.rawValue : nil),
             ])
-        index.replaced.insert(content)
+        index.cache.replaced.insert(content)
     }
 
     /// Deletes all records, at a start that has handled those of the last life.
@@ -102,7 +102,7 @@ extension IndexTransaction {
 
 extension ItemIndex {
     /// Contents that replaced others and are not known to be synced to disk.
-    package var replacements: Set<ContentID> { replaced.all }
+    package var replacements: Set<ContentID> { cache.replaced.all }
 
     /// Deletes the records of contents that are synced to disk.
     package func forgetReplacements(_ contents: Set<ContentID>) throws {
@@ -112,9 +112,9 @@ extension ItemIndex {
                 try transaction.execute("DELETE FROM replacements WHERE content = ?", [.int(content.rawValue)])
             }
         }
-        replaced.remove(contents)
+        cache.replaced.remove(contents)
     }
 
     /// Returns whether the content replaced another one and is not known to be synced to disk.
-    package func isReplacement(_ content: ContentID) -> Bool { replaced.contains(content) }
+    package func isReplacement(_ content: ContentID) -> Bool { cache.replaced.contains(content) }
 }

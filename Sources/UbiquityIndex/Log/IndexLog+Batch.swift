@@ -11,7 +11,7 @@ internal import UbiquitySystem
 // Most operations of programs need no database query: rows and names are cached (`RowCache`). So a transaction's
 // statements are written to the journal and run later: by a background thread if enough wait, or before the next
 // database query.
-extension ItemIndex {
+extension IndexLog {
     /// Transactions that may wait before a thread is woken to run them.
     private static let enoughToRun = 16
     private static let noteLoss = "INSERT OR REPLACE INTO meta VALUES ('lost', 1)"
@@ -34,7 +34,7 @@ extension ItemIndex {
                 after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life), looksThrough: !wasClosed)
             // Stored for a later repair: opening the index again would no longer show it.
             if isDamaged { try? db.run(Self.noteLoss, []) }
-            journalLoss.withLock { $0 = isDamaged }
+            losses.withLock { $0.isJournalLost = isDamaged }
         }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
         // Earlier formats have no stored totals.
@@ -47,14 +47,10 @@ extension ItemIndex {
     }
 
     /// Whether the last process closed the index cleanly: the database's log is empty then.
-    private var wasClosed: Bool {
-        guard let path, let size = try? FileSystem.status(path + "-wal").size else { return true }
-        return size == 0
-    }
+    private var wasClosed: Bool { database.logSize ?? 0 == 0 }
 
     /// Starts a new journal life, which separates new entries from those of earlier openings.
-    func beginLife(_ db: Database, _ journal: IndexJournal) throws {
-        let life = random.next()
+    func beginLife(_ db: Database, _ journal: IndexJournal, number life: UInt64) throws {
         let value = SQLValue.int(Int64(bitPattern: life))
         // Between the two statements nothing is assumed about the journal's beginning.
         try db.run("INSERT OR REPLACE INTO meta VALUES ('life', ?)", [value])
@@ -62,36 +58,30 @@ extension ItemIndex {
         try db.run("INSERT OR REPLACE INTO meta VALUES ('begun', ?)", [value])
     }
 
-    /// Whether acknowledged changes may be missing: the journal was found damaged or missing, now or at an earlier
-    /// opening, or the database was older than the journal. A power loss has the same effect.
-    package var hasLostJournal: Bool {
-        get throws {
-            if journalLoss.withLock({ $0 }) { return true }
-            return try read { try $0.number("SELECT 1 FROM meta WHERE name = 'lost'", []) } != nil
-        }
-    }
+    /// Whether this opening found that acknowledged changes may be missing.
+    var hasLostChanges: Bool { losses.withLock { $0.isJournalLost } }
 
     /// Clears the loss once recovery has handled what remains of the changes.
-    package func forgetJournalLoss() throws {
-        let known = refusals.withLock { $0.count }
-        try write(.startup) { transaction in
+    func forgetLoss() throws {
+        let known = losses.withLock { $0.refused }
+        try writeAlone { db in
             // Statements that run before this one may have been dropped.
-            guard refusals.withLock({ $0.count }) == known else { return }
-            try transaction.execute("DELETE FROM meta WHERE name = 'lost'", [])
-            journalLoss.withLock { $0 = false }
+            guard losses.withLock({ $0.refused }) == known else { return }
+            try db.run("DELETE FROM meta WHERE name = 'lost'", [])
+            losses.withLock { $0.isJournalLost = false }
         }
     }
 
     /// Runs `body` in the batch and appends its statements to the journal.
     func writeLocally<T>(
-        _ db: Database, _ journal: IndexJournal, _ body: (IndexTransaction) throws -> T
+        _ db: Database, _ journal: IndexJournal, for index: ItemIndex, _ body: (IndexTransaction) throws -> T
     ) throws -> T {
-        if needsNumbers { try commitBatch(db, journal) }
-        try reserveNumbers(db)
-        let transaction = IndexTransaction(db, index: self, origin: .local, journal: journal)
+        if numbers.isLow { try commitBatch(db, journal) }
+        try numbers.refill(db, journal)
+        let transaction = IndexTransaction(db, index: index, origin: .local, journal: journal)
         do {
             let result = try body(transaction)
-            try recordOverdraft(transaction)
+            try numbers.recordOverdraft(transaction)
             // Runs all statements if some have run already, or if later queries rely on them without running the batch.
             if transaction.isUrgent || transaction.runCount > 0 { try transaction.runAll() }
             try acknowledge(transaction, db, journal)
@@ -106,15 +96,15 @@ extension ItemIndex {
 
     private func acknowledge(_ transaction: IndexTransaction, _ db: Database, _ journal: IndexJournal) throws {
         guard !transaction.statements.isEmpty else { return publish(transaction.events) }
-        cache.beginCommit(of: transaction)
-        defer { cache.endCommit() }
+        cache.rows.beginCommit(of: transaction)
+        defer { cache.rows.endCommit() }
         FaultPoints.reach("index.committing")
-        let hasRoom = try journal.append(transaction.statements, isChange: transaction.isChange)
-        let former = hasRoom ? nil : folderChanges.withLock { $0 }
+        let fits = try journal.append(transaction.statements, isChange: transaction.isChange)
+        let former = fits ? nil : folderChanges.withLock { $0 }
         folderChanges.withLock { $0.add(transaction.folderChanges) }
         if transaction.runCount > 0 { journal.noteRun() }
         if transaction.isUrgent { journal.noteUrgent() }
-        if !hasRoom {
+        if !fits {
             do {
                 try commitBatch(db, journal)
             } catch {
@@ -124,8 +114,8 @@ extension ItemIndex {
             }
         }
         FaultPoints.reach("index.committed")
-        setBatch(isOpen: !journal.batch.isEmpty)
-        cache.endCommit(of: transaction)
+        isBatchOpen.store(!journal.batch.isEmpty, ordering: .releasing)
+        cache.rows.endCommit(of: transaction)
         publish(transaction.events)
         // The journal has the batch's changes. If this commit fails it is tried again; once the journal is full, the
         // next change reports the failure.
@@ -167,26 +157,26 @@ extension ItemIndex {
     /// journal.
     private func giveUp(_ place: Int, _ journal: IndexJournal, _ error: DatabaseError) {
         journal.replace(place, by: [JournalStatement(sql: Self.noteLoss, values: [])])
-        journalLoss.withLock { $0 = true }
-        cache.forgetAll()
+        losses.withLock { $0.isJournalLost = true }
+        cache.rows.forgetAll()
         folderChanges.withLock { $0.isIncomplete = true }
-        refusals.withLock { refusals in
-            refusals.count += 1
-            if refusals.texts.count < Refusals.capacity { refusals.texts.append("\(error)") }
+        losses.withLock { losses in
+            losses.refused += 1
+            if losses.texts.count < Losses.capacity { losses.texts.append("\(error)") }
         }
     }
 
     /// Returns descriptions of the transactions dropped since the last call.
-    package func takeRefusals() -> [String] {
-        refusals.withLock { refusals in
-            defer { refusals.texts = [] }
-            return refusals.texts
+    func takeRefusals() -> [String] {
+        losses.withLock { losses in
+            defer { losses.texts = [] }
+            return losses.texts
         }
     }
 
     /// - Returns: False if nothing waits.
     func runOne(of journal: IndexJournal) throws -> Bool {
-        try withWriterLast { db in
+        try database.withWriterLast { db in
             if !db.isInsideTransaction { journal.noteOpening() }
             return try journal.waitingCount > 0 && runNext(db, journal)
         }
@@ -238,18 +228,9 @@ extension ItemIndex {
         FaultPoints.reach("index.gathered")
         journal.noteCommit()
         folderChanges.withLock { $0 = FolderChanges() }
-        setBatch(isOpen: false)
+        isBatchOpen.store(false, ordering: .releasing)
         isRunningElsewhere.store(false, ordering: .releasing)
-        if journal.isTight { makeRoom(in: journal) }
+        if journal.isTight { disk.freeSpace(in: journal) }
         if isToCount { countFoldersElsewhere() }
     }
-}
-
-/// Acknowledged changes that the database refused.
-struct Refusals {
-    /// Maximum number of refusals kept with a description.
-    static let capacity = 100
-
-    var count = 0
-    var texts: [String] = []
 }

@@ -1,4 +1,4 @@
-package import UbiquityCore
+internal import UbiquityCore
 internal import UbiquitySystem
 
 /// Contents that the index on disk may still consider the cloud's, although the running index knows better.
@@ -39,20 +39,12 @@ struct OutdatedTrust {
     }
 }
 
-extension ItemIndex {
-    /// Ensures that after a power loss the content is not taken for the cloud's. Call it before the first byte is
-    /// written in place.
-    package func distrust(_ content: ContentID) throws {
-        if trust.withLock({ $0.contains(content) }) { try makeDurable() }
-    }
-}
-
 extension IndexTransaction {
     /// Records a row whose content no longer is the cloud's.
     func noteTrust(_ before: ItemRow, after: ItemRow?) {
         guard let content = before.content, before.isAsTheCloudHasIt else { return }
         if let after, after.content == content, after.isAsTheCloudHasIt { return }
-        index.trust.withLock { $0.insert(content) }
+        index.log.disk.trust.withLock { $0.insert(content) }
     }
 }
 
