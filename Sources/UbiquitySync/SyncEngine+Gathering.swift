@@ -311,7 +311,7 @@ extension SyncEngine {
             // A program may have changed rows since the selection. Rows deleted since then are not planned.
             let now = timekeeper.now()
             var planner = Planner(
-                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo,
+                transaction.reader, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo,
                 completesDeletions: configuration.completesDeletions,
                 isOwned: { row in
                     guard leavingPackages else { return false }

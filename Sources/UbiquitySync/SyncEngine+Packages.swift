@@ -219,7 +219,7 @@ extension SyncEngine {
     }
 }
 
-extension IndexReader {
+extension IndexQueries {
     /// The held records of a package that its local state does not include. The state lost to the other records, which
     /// remain held for another package that they move into.
     fileprivate func heldRecords(

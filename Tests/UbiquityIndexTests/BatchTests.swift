@@ -18,7 +18,7 @@ import UbiquitySystem
 
     /// Reads like a program's change.
     private func revision(of id: ItemID) throws -> Revision? {
-        try fixture.index.write(.local) { try $0.remoteRevision(of: id) }
+        try fixture.index.write(.local) { try $0.reader.remotes.remoteRevision(of: id) }
     }
 
     private var waiting: Int { fixture.index.database.withJournal { fixture.index.log.journal?.waitingCount ?? 0 } }
@@ -60,10 +60,10 @@ import UbiquitySystem
             try fixture.index.write(.local) { transaction in
                 let folder = try #require(try transaction.row(key: .root))
                 let new = NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0)
-                let made = try transaction.create(in: folder, named: ItemName("b"), new)
+                let made = try transaction.tree.create(in: folder, named: ItemName("b"), new)
                 let isThere = try transaction.children(of: .root, after: nil, limit: 10).contains { $0.key == made.key }
                 #expect(isThere)
-                _ = try transaction.create(in: folder, named: ItemName("c"), new)
+                _ = try transaction.tree.create(in: folder, named: ItemName("c"), new)
                 throw Stop()
             }
         }
@@ -87,7 +87,7 @@ import UbiquitySystem
         #expect(throws: Stop.self) {
             try fixture.index.write(.local) { transaction in
                 _ = try transaction.children(of: .root, after: nil, limit: 1)
-                try transaction.setMeta("x", 1)
+                try transaction.meta.setMeta("x", 1)
                 try transaction.runAll()
                 throw Stop()
             }
@@ -97,7 +97,7 @@ import UbiquitySystem
         // Like the thread, after it has run only the first one.
         #expect(throws: Stop.self) {
             try fixture.index.write(.local) { transaction in
-                try transaction.setMeta("x", 1)
+                try transaction.meta.setMeta("x", 1)
                 try transaction.runAll()
                 throw Stop()
             }
@@ -129,7 +129,7 @@ import UbiquitySystem
         try fixture.make("a")
         #expect(throws: UbiquityError.self) {
             try fixture.index.write(.local) { transaction in
-                for number in 0...Int64(JournalCoding.maximumStatements) { try transaction.setMeta("x", number) }
+                for number in 0...Int64(JournalCoding.maximumStatements) { try transaction.meta.setMeta("x", number) }
                 try contradict(transaction)
             }
         }

@@ -212,7 +212,7 @@ final class Fixture: Sendable {
     }
 }
 
-extension IndexReader {
+extension IndexQueries {
     fileprivate func entry(_ names: [ItemName]) throws -> ItemRow? {
         guard let name = names.last, let folder = try row(path: names.dropLast()) else { return nil }
         return try child(of: folder.key, named: name)

@@ -148,7 +148,7 @@ final class Fixture: Sendable {
                 try transaction.update(next, before: row)
             }
             var planner = Planner(
-                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo, isOwned: isOwned,
+                transaction.reader, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo, isOwned: isOwned,
                 isAwaited: isAwaited)
             for row in rows {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }

@@ -102,16 +102,18 @@ final class RowCache: Sendable {
 
     /// Drops the rows and names of a commit that is about to be made.
     func beginCommit(of transaction: IndexTransaction) {
-        let forgetsAll = transaction.forgetsAll
-        guard forgetsAll || !transaction.touched.isEmpty || !transaction.names.items.isEmpty else { return }
+        let forgetsAll = transaction.changes.forgetsAll
+        guard forgetsAll || !transaction.changes.touched.isEmpty || !transaction.changes.names.items.isEmpty else {
+            return
+        }
         state.withLock {
             $0.epoch += 1
             $0.isCommitting = true
             if forgetsAll { $0.removeAll() }
-            for key in transaction.touched {
+            for key in transaction.changes.touched {
                 if let ino = $0.inodes.removeValue(forKey: key) { $0.rows.removeValue(forKey: ino) }
             }
-            $0.names.beginCommit(of: transaction.names)
+            $0.names.beginCommit(of: transaction.changes.names)
         }
     }
 
@@ -121,10 +123,11 @@ final class RowCache: Sendable {
             guard $0.isCommitting else { return }
             $0.epoch += 1
             $0.isCommitting = false
-            let isShort = max(transaction.written.count, transaction.names.items.count) <= Self.maximumWritten
-            $0.names.endCommit(isShort ? transaction.names : nil)
+            let isShort = transaction.changes.written.count <= Self.maximumWritten
+                && transaction.changes.names.items.count <= Self.maximumWritten
+            $0.names.endCommit(isShort ? transaction.changes.names : nil)
             guard isShort else { return }
-            for row in transaction.written.values { $0.add(row) }
+            for row in transaction.changes.written.values { $0.add(row) }
         }
     }
 

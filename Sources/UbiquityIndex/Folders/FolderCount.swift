@@ -1,5 +1,5 @@
 import GRDB
-package import UbiquityCore
+internal import UbiquityCore
 internal import UbiquitySystem
 
 /// Counts the totals of folders from the items: for an index without stored totals, for one folder until they are
@@ -133,51 +133,5 @@ enum FolderCount {
                 file, size &* file, absent, size &* absent, row.int(column + 3), pending, size &* file &* pending,
                 row.int(column + 5),
             ])
-    }
-}
-
-extension IndexReader {
-    /// Returns the totals of a folder: the stored ones, or counted if none are stored.
-    package func sums(below folder: ItemKey) throws -> FolderSums {
-        guard !isAheadOfSums else { return try FolderCount.sums(below: folder, db) }
-        // One statement, so both values come from the same state.
-        let stored = try db.first(
-            """
-            SELECT (SELECT value FROM meta WHERE name = 'sums'), \(FolderSums.columns.joined(separator: ", "))
-            FROM (SELECT 1) LEFT JOIN folderSums ON folder = ?
-            """, [SQLValue(folder)]
-        ) { row in row.int(0) == FolderCount.whole ? Self.sums(row, 1) : nil }
-        return try stored.flatMap { $0 } ?? FolderCount.sums(below: folder, db)
-    }
-
-    func storedSums(of folder: ItemKey) throws -> FolderSums {
-        try connection.first(
-            "SELECT \(FolderSums.columns.joined(separator: ", ")) FROM folderSums WHERE folder = ?", [SQLValue(folder)]
-        ) { Self.sums($0, 0) } ?? FolderSums()
-    }
-
-    private static func sums(_ row: SQLRow, _ column: Int32) -> FolderSums {
-        var sums = FolderSums()
-        for index in FolderSums.columns.indices { sums.values[index] = row.int(column + Int32(index)) }
-        return sums
-    }
-
-    func recordState(of id: ItemID) throws -> RecordState? {
-        try currentPart.first("SELECT version, available FROM remote WHERE id = ?", [SQLValue(id)]) {
-            RecordState(version: $0.id(0), isAvailable: $0.int(1) != 0)
-        }
-    }
-
-    /// Returns folders whose stored totals differ from those of their items; none while counting is in progress.
-    func foldersOfWrongSums() throws -> [ItemKey] {
-        guard try FolderCount.counted(db) == FolderCount.whole else { return [] }
-        let counted = try FolderCount.all(db)
-        var stored: [ItemKey: FolderSums] = [:]
-        try db.run("SELECT folder, \(FolderSums.columns.joined(separator: ", ")) FROM folderSums", []) {
-            stored[ItemKey($0.int(0))] = Self.sums($0, 1)
-        }
-        return Set(counted.keys).union(stored.keys).filter { key in
-            counted[key] ?? FolderSums() != stored[key] ?? FolderSums()
-        }.sorted()
     }
 }

@@ -57,6 +57,6 @@ struct FolderReplay {
         guard case .id(let high, let low) = value else { return changes.isIncomplete = true }
         let id = ItemID(high: high, low: low)
         guard changes.records[id] == nil else { return }
-        changes.records[id] = FolderChanges.Record(before: try reader.recordState(of: id), isUnknown: true)
+        changes.records[id] = FolderChanges.Record(before: try reader.remotes.recordState(of: id), isUnknown: true)
     }
 }

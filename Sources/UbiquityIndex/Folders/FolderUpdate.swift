@@ -81,9 +81,9 @@ struct FolderUpdate {
 
     private func record(of row: ItemRow, _ time: Time) throws -> RecordState? {
         guard row.sharesByRecord else { return nil }
-        guard let change = records[row.id] else { return try reader.recordState(of: row.id) }
+        guard let change = records[row.id] else { return try reader.remotes.recordState(of: row.id) }
         if time == .before { return change.before }
-        return change.isUnknown ? try reader.recordState(of: row.id) : change.after
+        return change.isUnknown ? try reader.remotes.recordState(of: row.id) : change.after
     }
 
     /// Returns the item with this id, which hard links refer to.
@@ -176,7 +176,7 @@ struct FolderUpdate {
     /// Returns the stored totals before this update.
     private mutating func sums(of folder: ItemKey) throws -> FolderSums {
         if let known = stored[folder] { return known }
-        let found = try reader.storedSums(of: folder)
+        let found = try reader.folders.storedSums(of: folder)
         stored[folder] = found
         return found
     }

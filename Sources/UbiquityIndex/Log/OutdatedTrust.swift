@@ -39,18 +39,9 @@ struct OutdatedTrust {
     }
 }
 
-extension IndexTransaction {
-    /// Records a row whose content no longer is the cloud's.
-    func noteTrust(_ before: ItemRow, after: ItemRow?) {
-        guard let content = before.content, before.isAsTheCloudHasIt else { return }
-        if let after, after.content == content, after.isAsTheCloudHasIt { return }
-        index.log.disk.trust.withLock { $0.insert(content) }
-    }
-}
-
 extension ItemRow {
     /// Whether the next start would take the content for the version's without verifying it.
-    fileprivate var isAsTheCloudHasIt: Bool {
+    var isAsTheCloudHasIt: Bool {
         contentState == .complete && version != nil && !dirty.contains(.content) && !isWriting && !isExcluded
     }
 }

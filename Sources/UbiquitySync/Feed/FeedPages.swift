@@ -4,7 +4,7 @@ internal import UbiquityWire
 
 // Queries about positions, pages and records of the feed. They change nothing.
 
-extension IndexReader {
+extension IndexQueries {
     /// The next records that the snapshot lacks, marked as deleted.
     func deletedBySnapshot(at revision: Revision) throws -> [RemoteItem] {
         try remotesMissingFromSnapshot(limit: SyncLimits.settleBatch).map { item in

@@ -47,7 +47,7 @@ final class UnknownItems: SyncRoom {
     }
 }
 
-extension IndexReader {
+extension IndexQueries {
     /// Whether the feed has reported the item, or the folder of a new one, and not its deletion.
     fileprivate func countsAsPresent(_ row: ItemRow) throws -> Bool {
         if let known = try remote(id: row.id) { return !known.isDeleted }

@@ -40,7 +40,7 @@ struct PackageMeeting: Sendable {
     var isDeletedHere: Bool { rows.isEmpty }
 }
 
-extension IndexReader {
+extension IndexQueries {
     /// Both states of a package, or nil if the package is unknown.
     func meeting(of key: ItemKey, _ index: ItemIndex) throws -> PackageMeeting? {
         guard let top = try row(key: key) else { return nil }

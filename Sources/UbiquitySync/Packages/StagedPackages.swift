@@ -178,7 +178,7 @@ final class StagedPackages: SyncRoom {
     private func unstageExchanges(
         for records: [ItemID], _ transaction: IndexTransaction
     ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
-        guard let wanted = try exchanges(for: records, transaction) else { return nil }
+        guard let wanted = try exchanges(for: records, transaction.reader) else { return nil }
         return staged.withLock { staged in
             var result = [(ItemRow, RemoteItem, StagedContent)]()
             for (row, item) in wanted {

@@ -1,7 +1,7 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-extension IndexReader {
+extension IndexQueries {
     /// The held records, by package.
     package func heldPackages(_ index: ItemIndex) throws -> [ItemKey: [ItemID]] {
         let ids = try records(.awaitingPackage, limit: .max)

@@ -68,7 +68,7 @@ package struct KeptDeletions {
     }
 }
 
-extension IndexReader {
+extension IndexQueries {
     /// Whether the deleting program knew the cloud's state: the same version, and no conflict unknown to this device.
     func isWholeStateKnown(of item: RemoteItem, to row: ItemRow) throws -> Bool {
         guard item.content?.version == row.version else { return false }
