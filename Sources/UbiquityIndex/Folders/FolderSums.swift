@@ -1,4 +1,4 @@
-package import UbiquityCore
+internal import UbiquityCore
 
 /// The totals of a folder: counts and bytes of everything below it, at any depth.
 ///
@@ -72,47 +72,6 @@ struct RecordState: Hashable {
     init(version: VersionID?, isAvailable: Bool) {
         self.version = version
         self.isAvailable = isAvailable
-    }
-}
-
-extension ItemRow {
-    /// Returns whether the cloud has the item as it is here. This is the one definition for attributes, commands and
-    /// queries.
-    ///
-    /// A file open for writing may differ from its content at the cloud. The cloud may have the name of another
-    /// device's new file before the content. A folder is uploaded if its own row is and nothing below it is pending.
-    package func isUploaded(_ remote: RemoteItem?) -> Bool { isUploaded(remote.map { RecordState($0.content) }) }
-
-    func isUploaded(_ record: RecordState?) -> Bool {
-        guard !staysHere, dirty.isEmpty, !isWriting else { return false }
-        guard kind == .file, let newest = record?.version, newest == version else { return true }
-        return record?.isAvailable ?? false
-    }
-
-    /// Returns whether the content is here and the cloud has a newer one.
-    package func isOutdated(_ remote: RemoteItem?) -> Bool { isOutdated(remote.map { RecordState($0.content) }) }
-
-    func isOutdated(_ record: RecordState?) -> Bool {
-        guard kind == .file, contentState == .complete, !dirty.contains(.content), let newest = record?.version else {
-            return false
-        }
-        return newest != version
-    }
-
-    /// Whether the item's share in the totals depends on the cloud's record.
-    var sharesByRecord: Bool {
-        guard kind == .file, !staysHere else { return false }
-        return contentState == .complete && !dirty.contains(.content) || dirty.isEmpty && !isWriting
-    }
-
-    private static let sharedFlags: ItemFlags = [.writing, .excluded, .lingering, .downloadRequested]
-
-    /// Returns whether the item's share in the totals, or the folder it belongs to, may differ from the other row's.
-    func sharesOtherwise(than other: ItemRow) -> Bool {
-        if entry?.parent != other.entry?.parent || dirty != other.dirty || size != other.size { return true }
-        if !flags.symmetricDifference(other.flags).isDisjoint(with: Self.sharedFlags) { return true }
-        return contentState != other.contentState || version != other.version || kind != other.kind || id != other.id
-            || kind == .hardLink && linkTarget != other.linkTarget
     }
 }
 

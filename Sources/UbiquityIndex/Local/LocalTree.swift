@@ -30,7 +30,10 @@ package struct LocalTree: TransactionPart {
         if try hardLinks.moveToOtherName(row, now: now) {
             try touchFolder(folder, now: now, isSynced: !row.isExcluded || row.kind.isSpecial)
             try transaction.tunnelling.joinOnlyName(of: row.id, process: process, now: now)
-            return row.withoutContent
+            // The content still has another name, and the caller deletes the contents of removed rows.
+            var removed = row
+            removed.content = nil
+            return removed
         }
         if try !transaction.tunnelling.returnInsteadOfRemoving(row, now: now) {
             try remove(row, now: now)
@@ -229,14 +232,5 @@ package struct LocalTree: TransactionPart {
         try transaction.update(next, before: row)
         try transaction.remotes.setState(row.id, .waiting)
         transaction.note(.removed, before: row, after: nil)
-    }
-}
-
-extension ItemRow {
-    /// The row without content, for the caller that deletes removed contents: the content still has another name.
-    var withoutContent: ItemRow {
-        var row = self
-        row.content = nil
-        return row
     }
 }

@@ -41,24 +41,3 @@ struct Move {
         (from.isExcluded || source.entry?.name.isAlwaysLocal ?? false) != (into.isExcluded || name.isAlwaysLocal)
     }
 }
-
-extension ItemRow {
-    /// Requests the download of an ignore file: its rules apply here even if no program opens it.
-    package mutating func wantIgnoreFile() {
-        guard kind == .file, contentState != .complete, entry?.name == IgnoreRules.fileName else { return }
-        flags.insert(.downloadRequested)
-    }
-
-    /// Whether the flags say that the cloud cannot know the file.
-    var seemsUnsent: Bool {
-        kind == .file && !isExcluded && !isLinked && contentState == .complete && dirty.contains(.created)
-            && !flags.contains(.creationSent)
-    }
-
-    /// Whether the item can get a new identity that only this device has. A folder cannot, because its members would
-    /// have to follow; a file without local content cannot either.
-    var canLeaveSync: Bool { kind == .symlink || kind == .hardLink || kind == .file && contentState == .complete }
-
-    /// Whether the item has several names: none of them may change whether it is synced.
-    var hasSeveralNames: Bool { !kind.isSpecial && (isLinked || kind == .hardLink) }
-}

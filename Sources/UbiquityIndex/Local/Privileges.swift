@@ -1,4 +1,4 @@
-package import UbiquityCore
+internal import UbiquityCore
 
 /// Privileges that a file gives to programs that execute it: set-user-id, set-group-id and file capabilities.
 ///
@@ -15,16 +15,4 @@ package enum Privileges {
     package static func arriving(_ mode: UInt32, over shown: UInt32 = 0) -> UInt32 {
         mode & ~(bits & ~shown)
     }
-}
-
-extension ItemRow {
-    /// Removes the privileges when content arrives from elsewhere, because they were granted to the old content. This
-    /// does not mark the row dirty, so the cloud and other devices keep their bits.
-    package mutating func dropPrivileges() {
-        mode &= ~Privileges.bits
-        localXattrs.removeAll { $0.name == Privileges.capability }
-    }
-
-    /// Returns whether the mode equals the record's, apart from privilege bits that this device did not accept.
-    package func showsMode(of item: RemoteItem) -> Bool { mode == Privileges.arriving(item.mode, over: mode) }
 }

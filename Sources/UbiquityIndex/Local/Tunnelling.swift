@@ -44,7 +44,7 @@ struct Tunnelling: TransactionPart {
         index.tunnels.giveUp(
             Tunnels.GivenUp(
                 place: place, key: before.key, id: before.id, process: process, at: index.timekeeper.uptime(),
-                isHeld: isHeld, removed: after?.isExcluded ?? true ? before.remembered : nil),
+                isHeld: isHeld, removed: after?.isExcluded ?? true ? remembered(before) : nil),
             for: after?.entry)
     }
 
@@ -68,7 +68,7 @@ struct Tunnelling: TransactionPart {
             return try bringBack(row, to: place, now: now)
         }
         // Two documents that swap names keep their identities, whether their contents are here or not.
-        guard given.isHeld || taker?.isNew(for: place.name, now) ?? true else { return nil }
+        guard given.isHeld || taker.map({ isNew($0, for: place.name, now) }) ?? true else { return nil }
         guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
             let folder = try transaction.row(key: backup.parent)
         else { return nil }
@@ -245,30 +245,26 @@ struct Tunnelling: TransactionPart {
         try tree.touchFolder(folder, now: now, isSynced: true)
         return row
     }
-}
 
-extension ItemRow {
     /// The part of a deleted document that is remembered; nil if it is too large.
-    fileprivate var remembered: ItemRow? {
-        guard xattrs.byteCount + localXattrs.byteCount <= Tunnels.attributesKept else { return nil }
-        var row = self
+    private func remembered(_ document: ItemRow) -> ItemRow? {
+        guard document.xattrs.byteCount + document.localXattrs.byteCount <= Tunnels.attributesKept else { return nil }
+        var row = document
         row.content = nil
         row.contentState = .none
         row.nextVersion = nil
         return row
     }
-}
 
-extension ItemRow {
     /// Returns whether the item is a save in progress: created recently or under an ignored name, and not a document of
     /// its own. A file that the cloud knows counts only with a temporary name, because two young documents may swap
     /// names.
     ///
     /// - Parameter document: The name that the item is about to take.
-    fileprivate func isNew(for document: ItemName, _ now: Timestamp) -> Bool {
-        if isExcluded || dirty.contains(.created) { return true }
+    private func isNew(_ row: ItemRow, for document: ItemName, _ now: Timestamp) -> Bool {
+        if row.isExcluded || row.dirty.contains(.created) { return true }
         // An item without an entry has just lost its own name.
-        if let name = entry?.name, !name.isMadeUp, !name.possibleDocuments.contains(document) { return false }
-        return createdAt <= now && createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
+        if let name = row.entry?.name, !name.isMadeUp, !name.possibleDocuments.contains(document) { return false }
+        return row.createdAt <= now && row.createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
     }
 }

@@ -38,10 +38,3 @@ struct OutdatedTrust {
         stamps = stamp == last ? [:] : stamps.filter { $0.value > stamp }
     }
 }
-
-extension ItemRow {
-    /// Whether the next start would take the content for the version's without verifying it.
-    var isAsTheCloudHasIt: Bool {
-        contentState == .complete && version != nil && !dirty.contains(.content) && !isWriting && !isExcluded
-    }
-}
