@@ -96,8 +96,8 @@ extension SyncEngine {
         // tell of the other bytes.
         let status = try file.status()
         guard status.size == scanned.size, status.changedAt == scanned.changedAt else {
-                return agenda.pauseBriefly([row.key], .changesDuringRead)
-            }
+            return agenda.pauseBriefly([row.key], .changesDuringRead)
+        }
         push.withLock { $0.prepared[row.key] = PreparedContent(row, scanned.manifest, scanned.size) }
         agenda.resume(row.key)
     }

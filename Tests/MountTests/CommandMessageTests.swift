@@ -81,6 +81,22 @@ import UbiquityControl
         }
     }
 
+    @Test func statusOfChangedFileSaysWhyItWaits() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.waitUntilIdle()
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo text > new")
+            let line = try await a.ubiquity("status", "new").out
+            #expect(line.contains("upload: this mount is offline on request"), "\(line)")
+            let json = try await a.ubiquity("status", "new", options: ["--json"]).out
+            #expect(json.contains("uploadWaits") && json.contains("\"offline\""), "\(json)")
+            try await a.ubiquity("online", "")
+            try await a.wait("--uploaded", "new")
+            #expect(try await !a.ubiquity("status", "new").out.contains("upload: "))
+        }
+    }
+
     @Test func failedReadIsNotPending() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
