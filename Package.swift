@@ -75,6 +75,10 @@ let package = Package(
         ]),
         module("UbiquityCloudStore", ["UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging]),
         // L4
+        module("UbiquityDoctor", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", "UbiquitySync",
+            logging,
+        ]),
         module("UbiquityFUSE", ["UbiquityCore", "UbiquitySystem", "UbiquityVFS", "CFUSE", "CUbiquityShims", logging]),
         module("UbiquityCloudClient", [
             "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, nioSSL,
@@ -87,8 +91,8 @@ let package = Package(
         // L5
         module("UbiquityDaemon", [
             "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
-            "UbiquityWire", "UbiquityControl", "UbiquitySync", "UbiquityVFS", "UbiquityFUSE", "UbiquityCloudClient",
-            "UbiquityCloudStore", "UbiquityCloudServer", hummingbird, nioCore, nioPosix, logging,
+            "UbiquityWire", "UbiquityControl", "UbiquitySync", "UbiquityDoctor", "UbiquityVFS", "UbiquityFUSE",
+            "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCloudServer", hummingbird, nioCore, nioPosix, logging,
         ]),
         .executableTarget(
             name: "UbiquityCLI",
@@ -145,6 +149,10 @@ let package = Package(
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
             "UbiquityTestSupport", "UbiquityCloudStore", logging,
+        ]),
+        tests("UbiquityDoctorTests", [
+            "UbiquityDoctor", "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent",
+            "UbiquityTestSupport",
         ]),
         tests("UbiquityVFSTests", [
             "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",

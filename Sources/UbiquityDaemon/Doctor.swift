@@ -3,6 +3,7 @@ import UbiquityCloudClient
 import UbiquityContent
 import UbiquityControl
 import UbiquityCore
+import UbiquityDoctor
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
@@ -10,7 +11,7 @@ import UbiquitySystem
 extension MountController {
     /// Examines a container while it is mounted.
     func examine(_ wanted: DoctorRequest) async throws -> DoctorReport {
-        let diagnosis = try await engine.examine(
+        let diagnosis = try await Examiner(engine).examine(
             ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: false))
         return DoctorReport(diagnosis)
     }
@@ -46,7 +47,7 @@ package enum Doctor {
             }
             // The intact part of the journal has been applied by now.
             if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
-            let diagnosis = try await parts.engine.examine(
+            let diagnosis = try await Examiner(parts.engine).examine(
                 ExaminationOptions(
                     repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true,
                     trustsIndex: before.findings.isEmpty))

@@ -128,7 +128,7 @@ package enum SyncLimits {
     /// Rows changed in one commit of the index. Other writers run in between.
     static let rowsPerWrite = 256
     /// Dirty rows read at a time.
-    static let rowsPerRead = 1000
+    package static let rowsPerRead = 1000
     /// Large files uploaded at once. Reading the second overlaps with sending the first.
     static let concurrentUploads = 2
     /// Bytes of chunks in one upload request, and requests in flight per file.
@@ -138,7 +138,7 @@ package enum SyncLimits {
     static let rescanDelay = Duration.milliseconds(500)
     /// Items per page of the feed: while following, and for the first listing.
     static let followingPage = 500
-    static let listingPage = Limits.maximumItemsPerPage
+    package static let listingPage = Limits.maximumItemsPerPage
     /// The feed is read this often even without news.
     static let pollInterval = Duration.seconds(30)
     /// How long a listing of versions waits for the cloud.

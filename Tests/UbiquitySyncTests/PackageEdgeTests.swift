@@ -49,27 +49,6 @@ extension PackageConflictTests {
         }
     }
 
-    /// A deletion in a package waits for the other parts of its new state, and is no damage.
-    @Test func waitingDeletionIsNoDamage() async throws {
-        try await run(["a", "b"]) { world in
-            try await make(world)
-            for _ in 0..<3 { world.b.link.script(.fetchChunks, .hold(.seconds(60))) }
-            try world.a.remove("d.rtfd/old")
-            try await world.a.edit("d.rtfd/images/two") { _ in world.random.bytes(400_000) }
-            try await world.settle([world.a])
-            try await world.sleep(.seconds(5))
-            #expect(try world.b.row("d.rtfd/old") != nil)
-            let options = ExaminationOptions(repairs: true, readsAll: true, isAlone: false)
-            let found = try await world.b.engine.examine(options).findings
-            #expect(found.isEmpty, "\(found)")
-            try await world.settle()
-            for device in world.devices {
-                #expect(try device.row("d.rtfd/old") == nil)
-                #expect(try versions(device).isEmpty)
-            }
-        }
-    }
-
     @Test(arguments: [true, false]) func permissionAndAttributeChangesAreMerged(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)

@@ -111,7 +111,7 @@ extension UbiquityError {
     }
 
     /// Whether the cloud was unreachable, as opposed to an error that it answered.
-    var isAboutConnection: Bool {
+    package var isAboutConnection: Bool {
         switch code {
         case .offline, .timedOut, .signedOut, .tooManyRequests: true
         default: false

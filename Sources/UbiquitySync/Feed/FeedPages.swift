@@ -1,6 +1,6 @@
 internal import UbiquityCore
-internal import UbiquityIndex
-internal import UbiquityWire
+package import UbiquityIndex
+package import UbiquityWire
 
 // Queries about positions, pages and records of the feed. They change nothing.
 
@@ -25,7 +25,7 @@ extension IndexQueries {
 
 extension FeedPosition {
     /// The position in the form that the cloud compares with its history.
-    var point: FeedPoint { FeedPoint(revision, mark: mark, incarnation: incarnation) }
+    package var point: FeedPoint { FeedPoint(revision, mark: mark, incarnation: incarnation) }
 }
 
 extension ChangePage {

@@ -370,7 +370,7 @@ extension ChangeResult {
 
 extension IndexTransaction {
     /// Marks an item as new to the cloud. Its content's version is no base any more.
-    func sendAsNew(_ row: ItemRow) throws {
+    package func sendAsNew(_ row: ItemRow) throws {
         var next = row
         if next.dirty.isEmpty {
             next.dirtyOrder = try newDirtyOrder()

@@ -1,33 +1,12 @@
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: unreadable fields of the index, and a cloud other than the one the index knows.
-extension SyncEngine {
-    /// Call it after the records are compared: an item's missing fields are taken from its record.
-    func examineFields(_ damaged: DamagedFields, _ options: ExaminationOptions) throws -> [Finding] {
-        let items = try damaged.items.prefix(Diagnosis.maximumFindings).compactMap { key -> Finding? in
-            guard let row = try index.row(key: key) else { return nil }
-            let isKnown = try index.read { try $0.remote(id: row.id) } != nil
-            if options.repairs { try index.write(.startup) { try $0.rewriteAttributes(of: row) } }
-            let how = isKnown ? "taken from the cloud" : "the cloud does not have them; the item has none now"
-            return Finding(
-                .itemDamaged, try subject(row), "its attributes in the index cannot be read",
-                options.repairs ? .repaired(how) : .found)
-        }
-        let left = options.repairs ? try Set(index.read { try $0.damagedFields() }.records) : []
-        let records = try damaged.records.prefix(Diagnosis.maximumFindings).map { id -> Finding in
-            let name = try index.read { try $0.remote(id: id) }.map { "\($0.name)" } ?? "\(id)"
-            let outcome: Finding.Outcome = left.contains(id)
-                ? .unrepaired("the cloud did not send it; run doctor again when the cloud is reachable")
-                : .repaired("taken from the cloud")
-            return Finding(
-                .recordDamaged, name, "the index's record of item \(id) cannot be read",
-                options.repairs ? outcome : .found)
-        }
-        return items + records
-    }
+/// Compares the cloud's identity with the one that the index knows.
+struct CloudIdentityCheck: Check {
+    let context: CheckContext
 
     /// No cloud makes this many revisions, whatever older backup was restored.
     private static let impossibleLead: Int64 = 1 << 40
@@ -36,8 +15,7 @@ extension SyncEngine {
     /// beginning.
     /// - Returns: false if it cannot and nothing is to be repaired. Then no further comparison is possible.
     func hasPossiblePlace(
-        _ position: FeedPosition, _ description: ContainerDescription, _ options: ExaminationOptions,
-        _ diagnosis: inout Diagnosis
+        _ position: FeedPosition, _ description: ContainerDescription, _ diagnosis: inout Diagnosis
     ) async throws -> Bool {
         guard position.revision.number - description.revision.number > Self.impossibleLead else { return true }
         if options.repairs {
@@ -54,10 +32,18 @@ extension SyncEngine {
         return options.repairs
     }
 
+    /// - Returns: false if it is another cloud and nothing is to be repaired.
+    func isKnown(_ description: ContainerDescription, _ diagnosis: inout Diagnosis) async throws -> Bool {
+        let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+        guard let known = position.incarnation, known != description.incarnation else { return true }
+        try await examineAnotherCloud(description, position, &diagnosis)
+        return options.repairs
+    }
+
     /// Handles a cloud that has lost its data, a different cloud, or an index that has lost the cloud's identity. It
     /// changes nothing else here.
-    func examineAnotherCloud(
-        _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions,
+    private func examineAnotherCloud(
+        _ description: ContainerDescription, _ position: FeedPosition,
         _ diagnosis: inout Diagnosis
     ) async throws {
         var revision = Revision.zero, hasMore = true, seen = Set<ItemID>(), same = Set<ItemID>()
@@ -78,7 +64,7 @@ extension SyncEngine {
         let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
         // A cloud restored from a backup lacks later changes, and begins anew.
         if !known.isEmpty, position.revision <= description.revision, known.keys.allSatisfy(same.contains) {
-            return diagnosis.add([try await rename(description, position, options)])
+            return diagnosis.add([try await rename(description, position)])
         }
         diagnosis.isOfAnotherCloud = true
         diagnosis.add(
@@ -86,13 +72,13 @@ extension SyncEngine {
                 let lost = known.keys.filter { !there.contains($0) }.sorted()
                 return try lost.prefix(Diagnosis.maximumFindings).compactMap { id in
                     let (known, row) = try index.read { (try $0.remote(id: id), try $0.row(id: id)) }
-                    return known.map { self.lost($0, row, options) }
+                    return known.map { self.lost($0, row) }
                 }
             })
     }
 
     private func rename(
-        _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions
+        _ description: ContainerDescription, _ position: FeedPosition
     ) async throws -> Finding {
         if options.repairs {
             var next = position
@@ -104,7 +90,7 @@ extension SyncEngine {
             options.repairs ? .repaired("it names this cloud") : .found)
     }
 
-    private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {
+    private func lost(_ item: RemoteItem, _ row: ItemRow?) -> Finding {
         let isHere = row.map { $0.kind != .file || $0.contentState == .complete } ?? false
         let outcome: Finding.Outcome = isHere
             ? .repaired("uploaded again by the next mount")

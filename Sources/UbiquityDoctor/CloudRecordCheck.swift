@@ -3,16 +3,17 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// `ubiquity doctor`: the cloud's state of an item differs from its earlier state at the same revision. If the index's
-// record and the tree agree, the cloud is damaged, and the local item is uploaded again.
-extension SyncEngine {
+/// Handles a cloud's record that differs from its earlier state at the same revision.
+///
+/// If the index's record and the tree agree, the cloud is damaged, and the local item is uploaded again.
+struct CloudRecordCheck: Check {
+    let context: CheckContext
+
     /// - Parameters:
     ///   - item: the cloud's current record.
     ///   - known: the cloud's earlier record at the same revision.
     /// - Returns: nil if the local record is wrong, or if no local state can replace the cloud's.
-    func examineCloudsRecord(
-        _ item: RemoteItem, _ known: RemoteItem, _ options: ExaminationOptions
-    ) throws -> Finding? {
+    func examine(_ item: RemoteItem, _ known: RemoteItem) throws -> Finding? {
         guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, !row.isExcluded,
             !row.flags.contains(.lingering),
             let folder = try row.entry.flatMap({ entry in try index.row(key: entry.parent) }), let entry = row.entry,
@@ -47,7 +48,7 @@ extension SyncEngine {
         guard let manifest = try version.manifest ?? index.read({ try $0.contentRecord(content) })?.manifest else {
             return false
         }
-        return try damage(of: content, manifest) == nil
+        return try ContentVerifier(context: context).damage(of: content, manifest) == nil
     }
 
     private func send(_ fields: DirtyFields, of row: ItemRow, insteadOf item: RemoteItem) throws {

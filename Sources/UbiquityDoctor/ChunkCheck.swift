@@ -1,20 +1,23 @@
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: checks which chunks the cloud has, and uploads the missing ones again.
-extension SyncEngine {
+/// Checks which chunks the cloud has, and uploads the missing ones again.
+struct ChunkCheck: Check {
+    let context: CheckContext
+
     /// Bytes sent in one request.
     private static let repairBytes = 4 << 20
 
-    func examineChunks(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
+    func run(_ diagnosis: inout Diagnosis) async throws {
         let live = try await pool.run { [index] in try index.read { try $0.liveRecords().keys.sorted() } }
         var checked = Set<ChunkID>()
         for start in stride(from: 0, to: live.count, by: SyncLimits.rowsPerRead) {
             let part = live[start..<min(start + SyncLimits.rowsPerRead, live.count)]
-            try await examine(try await manifests(of: Array(part)), &checked, options, &diagnosis)
+            try await examine(try await manifests(of: Array(part)), &checked, &diagnosis)
         }
         // By default, check conflicts only: a quick answer is worth more than earlier versions.
         let conflictsOnly = !options.readsAll
@@ -23,18 +26,18 @@ extension SyncEngine {
         }
         for id in others {
             let known = try await otherVersions(of: id, &diagnosis)
-            try await examine(known, &checked, options, &diagnosis)
+            try await examine(known, &checked, &diagnosis)
         }
     }
 
     private func examine(
-        _ contents: [KnownContent], _ checked: inout Set<ChunkID>, _ options: ExaminationOptions,
+        _ contents: [KnownContent], _ checked: inout Set<ChunkID>,
         _ diagnosis: inout Diagnosis
     ) async throws {
         let wanted = contents.flatMap(\.manifest).filter { checked.insert($0.id).inserted }
         diagnosis.chunks += wanted.count
-        for lacking in try await lackingChunks(wanted.map(\.id), options) {
-            diagnosis.add(try await repair(lacking.id, lacking.kind, contents, options))
+        for lacking in try await lackingChunks(wanted.map(\.id)) {
+            diagnosis.add(try await repair(lacking.id, lacking.kind, contents))
         }
     }
 
@@ -52,7 +55,8 @@ extension SyncEngine {
                 guard version.content.isAvailable, version.content.size > 0 else { continue }
                 let moment = CivilTime.text(version.modifiedAt).prefix(19)
                 let name = "\(item.name), version of \(moment)Z (\(version.id.description.prefix(8)))"
-                result.append(KnownContent(item: id, name: name, manifest: try await manifest(of: version.content)))
+                let manifest = try await device.manifest(of: version.content)
+                result.append(KnownContent(item: id, name: name, manifest: manifest))
             }
         } catch let error as UbiquityError where [.notFound, .notUploadedYet, .damaged].contains(error.code) {
             // Deleted or removed meanwhile, or already found damaged.
@@ -80,8 +84,8 @@ extension SyncEngine {
                 let content = item.content, content.isAvailable, content.size > 0
             else { continue }
             do {
-                result.append(
-                    KnownContent(item: id, name: "\(item.name)", manifest: try await manifest(of: content)))
+                let manifest = try await device.manifest(of: content)
+                result.append(KnownContent(item: id, name: "\(item.name)", manifest: manifest))
             } catch let error as UbiquityError where error.code == .notFound || error.code == .notUploadedYet {
                 // Replaced meanwhile.
                 continue
@@ -91,7 +95,7 @@ extension SyncEngine {
     }
 
     private func lackingChunks(
-        _ ids: [ChunkID], _ options: ExaminationOptions
+        _ ids: [ChunkID]
     ) async throws -> [(id: ChunkID, kind: Finding.Kind)] {
         var result = [(id: ChunkID, kind: Finding.Kind)]()
         for start in stride(from: 0, to: ids.count, by: Limits.maximumChunksPerRequest) {
@@ -104,7 +108,7 @@ extension SyncEngine {
     }
 
     private func repair(
-        _ id: ChunkID, _ kind: Finding.Kind, _ contents: [KnownContent], _ options: ExaminationOptions
+        _ id: ChunkID, _ kind: Finding.Kind, _ contents: [KnownContent]
     ) async throws -> [Finding] {
         let users = contents.filter { $0.manifest.contains { $0.id == id } }
         let names = users.prefix(3).map(\.name).joined(separator: ", ")

@@ -1,14 +1,18 @@
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySync
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: checks the index's manifests of local contents and the positions of their chunks. Without them,
-// damage to a content is not detected, and equal chunks are downloaded again.
-extension SyncEngine {
+/// Checks the index's manifests of local contents and the positions of their chunks.
+///
+/// Without them, damage to a content is not detected, and equal chunks are downloaded again.
+struct ManifestCheck: Check {
+    let context: CheckContext
+
     /// - Parameter asksCloud: whether the cloud is reachable.
-    func examineManifests(_ options: ExaminationOptions, asksCloud: Bool) async throws -> [Finding] {
+    func run(asksCloud: Bool) async throws -> [Finding] {
         var findings = [Finding](), key = ItemKey(0)
         while true {
             let rows = try await pool.run { [index, key] in
@@ -17,7 +21,7 @@ extension SyncEngine {
             guard let last = rows.last else { return findings }
             key = last.key
             for row in rows where findings.count < Diagnosis.maximumFindings {
-                if let finding = try await examineManifest(of: row, options, asksCloud: asksCloud) {
+                if let finding = try await examineManifest(of: row, asksCloud: asksCloud) {
                     findings.append(finding)
                 }
             }
@@ -25,14 +29,14 @@ extension SyncEngine {
     }
 
     private func examineManifest(
-        of row: ItemRow, _ options: ExaminationOptions, asksCloud: Bool
+        of row: ItemRow, asksCloud: Bool
     ) async throws -> Finding? {
         guard let content = row.content, let version = row.version else { return nil }
         guard try await pool.run({ try !self.isInUse(row) }) else { return nil }
         var outcome = Finding.Outcome.found
         if options.repairs {
             if let manifest = try await manifest(of: version, row, asksCloud: asksCloud) {
-                guard try await pool.run({ try self.note(manifest, version, of: row, content) }) else { return nil }
+                guard try await pool.run({ try self.record(manifest, version, of: row, content) }) else { return nil }
                 outcome = .repaired("taken from the cloud")
             } else {
                 outcome = .unrepaired(
@@ -61,10 +65,10 @@ extension SyncEngine {
     }
 
     /// - Returns: false if the item was changed meanwhile.
-    private func note(
+    private func record(
         _ manifest: Manifest, _ version: VersionID, of row: ItemRow, _ content: ContentID
     ) throws -> Bool {
-        try whileClosed(row.key) {
+        try device.whileClosed(row.key) {
             try index.write(.remote) { transaction in
                 guard let current = try transaction.row(key: row.key), current.content == content,
                     current.version == version, current.generation == row.generation, !current.isWriting,

@@ -1,13 +1,17 @@
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySync
 internal import UbiquitySystem
 
-// `ubiquity doctor`: matches contents to items. Only the index records that. Where it has lost it, sizes and times of
-// the files help.
-extension SyncEngine {
+/// Matches contents to items. Only the index records that. Where it has lost it, sizes and times of the files help.
+struct OwnerCheck: Check {
+    let context: CheckContext
+
+    private var unused: UnusedContentCheck { UnusedContentCheck(context: context) }
+
     /// If two items share one content, the item whose size matches the file keeps it, if there is exactly one.
-    func settleSharedContents() throws {
+    func separateSharedContents() throws {
         let rows = try index.read { try $0.rowsSharingContents(limit: SyncLimits.rowsPerRead) }
         for (content, owners) in Dictionary(grouping: rows, by: \.content) {
             // A file that was being written has a size that the index does not know yet.
@@ -29,10 +33,10 @@ extension SyncEngine {
 
     /// Matches files that have lost their only content with unreferenced contents. A match needs equal size and time,
     /// and must be unique.
-    func findLostContents(_ options: ExaminationOptions) throws -> [Finding] {
+    func findLostContents() throws -> [Finding] {
         let rows = try rowsWithoutContent().filter { $0.content.map { !$0.isPossible } ?? true }
         guard !rows.isEmpty else { return [] }
-        let unused = try unusedContents(leavesLeftovers: false).filter(\.status.isFile)
+        let unused = try unused.contents(leavesLeftovers: false).filter(\.status.isFile)
         return try rows.compactMap { row in
             guard let content = only(unused, fitting: row, among: rows) else { return nil }
             try give(content, to: row)
@@ -43,10 +47,10 @@ extension SyncEngine {
     }
 
     /// Files without a match that the cloud does not have. Call it after the feed is read.
-    func lostContents(_ options: ExaminationOptions) throws -> [Finding] {
+    func lostContents() throws -> [Finding] {
         guard options.isAlone, try !index.read({ try $0.feedPosition().isInSnapshot }) else { return [] }
         let lost = try rowsWithoutContent().filter { row in
-            try row.content == nil && row.version == nil && (row.isExcluded || !powerLoss.hasVersionThere(row))
+            try row.content == nil && row.version == nil && (row.isExcluded || !device.hasVersionAtCloud(row))
         }
         return try lost.map { row in
             Finding(
