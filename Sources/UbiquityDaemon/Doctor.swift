@@ -8,15 +8,6 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-extension MountController {
-    /// Examines a container while it is mounted.
-    func examine(_ wanted: DoctorRequest) async throws -> DoctorReport {
-        let diagnosis = try await Examiner(engine).examine(
-            ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: false))
-        return DoctorReport(diagnosis)
-    }
-}
-
 /// `ubiquity doctor` on the state folder of a container that is not mounted.
 package enum Doctor {
     /// - Throws: `.notFound` if there is no such container on this device, `.inUse` if it is mounted.
@@ -40,7 +31,7 @@ package enum Doctor {
         guard !before.isUnreadable || !wanted.check else {
             return DoctorReport(findings: before.findings, contents: 0, items: 0, chunks: 0, cloudProblem: nil)
         }
-        let parts = try Mount.makeIdleParts(settings, folder, logger: Self.silent)
+        let parts = try MountAssembly(settings, folder, Self.silent).makeIdleParts()
         do {
             if before.findings.isEmpty, try parts.index.hasLostJournal {
                 before.findings = [journalFinding("changes were lost when the index was last opened", wanted)]

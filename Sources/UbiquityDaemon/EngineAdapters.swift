@@ -74,7 +74,7 @@ struct EngineTransfers: TransferStatus {
 
 extension TransferWait {
     init(_ wait: ItemWait) {
-        self.init(reason: wait.code, text: wait.sentence, until: wait.until.map { Double($0.nanoseconds) / 1e9 })
+        self.init(reason: wait.code, text: wait.sentence, until: wait.until?.seconds)
     }
 }
 

@@ -23,18 +23,20 @@ final class EventPump: Sendable {
         var held = 0
     }
 
-    private let controller: MountController
+    private let parts: MountParts
+    private let hub: EventHub
     private let pool: BlockingPool
     private let news: ItemNews
 
-    init(_ controller: MountController) {
-        self.controller = controller
+    init(_ parts: MountParts, _ hub: EventHub) {
+        self.parts = parts
+        self.hub = hub
         // One thread, so that events keep the order of the commits.
         pool = BlockingPool(name: "events", threads: 1)
-        news = ItemNews(controller.parts.index)
-        controller.parts.index.observe { [weak self] events in self?.take(events) }
-        controller.coordination.observe { [weak self] event in self?.take(event) }
-        controller.events.beforeFirst { [weak self] in self?.noteConflicts() }
+        news = ItemNews(parts.index)
+        parts.index.observe { [weak self] events in self?.take(events) }
+        parts.coordination.observe { [weak self] event in self?.take(event) }
+        hub.beforeFirst { [weak self] in self?.noteConflicts() }
     }
 
     /// Records the conflicts before the first listener arrives, so that their resolution can be announced.
@@ -44,25 +46,25 @@ final class EventPump: Sendable {
 
     /// Runs on the committing thread: it only enqueues.
     private func take(_ changes: [IndexEvent]) {
-        guard controller.events.hasListeners else { return }
+        guard hub.hasListeners else { return }
         let isTold = pool.start { for change in changes { self.tell(change) } }
-        if !isTold { controller.events.noteLoss() }
+        if !isTold { hub.noteLoss() }
     }
 
     private func tell(_ change: IndexEvent) {
         guard let row = change.after ?? change.before else { return }
         for news in news.events(of: change) {
-            var event = controller.event(wasEvicted(change) ? .evicted : news.kind.forListeners)
+            var event = self.event(wasEvicted(change) ? .evicted : news.kind.forListeners)
             event.itemID = row.id.description
             event.path = news.path
             event.oldPath = news.oldPath
             event.version = news.version
             event.isConflict = news.isConflict
             if row.kind == .file { event.totalBytes = row.size }
-            controller.events.send(event)
+            hub.send(event)
             guard let done = transferDone(change) else { continue }
             event.kind = done
-            controller.events.send(event)
+            hub.send(event)
         }
     }
 
@@ -84,26 +86,26 @@ final class EventPump: Sendable {
 
     /// Runs under the arbiter's lock: it only enqueues.
     private func take(_ event: CoordinationEvent) {
-        guard controller.events.hasListeners else { return }
-        if !pool.start({ self.tell(event) }) { controller.events.noteLoss() }
+        guard hub.hasListeners else { return }
+        if !pool.start({ self.tell(event) }) { hub.noteLoss() }
     }
 
     private func tell(_ news: CoordinationEvent) {
         var event: ControlEvent
         switch news.kind {
         case .asked(let steps):
-            event = controller.event(.asked)
+            event = self.event(.asked)
             event.steps = steps.map(\.rawValue)
         case .answered(let refusal):
-            event = controller.event(.answered)
+            event = self.event(.answered)
             event.error = refusal
-        case .passedOver: event = controller.event(.passedOver)
-        case .reacquired: event = controller.event(.reacquired)
+        case .passedOver: event = self.event(.passedOver)
+        case .reacquired: event = self.event(.reacquired)
         }
         event.client = news.client
         event.question = news.question.number
-        event.path = news.target.item.flatMap { try? controller.parts.tree.path(of: $0) }
-        controller.events.send(event)
+        event.path = news.target.item.flatMap { try? parts.tree.path(of: $0) }
+        hub.send(event)
     }
 
     // MARK: Transfers
@@ -112,9 +114,9 @@ final class EventPump: Sendable {
     func run() async throws {
         var seen = Seen()
         while true {
-            let isIdle = !controller.events.hasListeners
-            try await controller.parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
-            guard controller.events.hasListeners else {
+            let isIdle = !hub.hasListeners
+            try await parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
+            guard hub.hasListeners else {
                 seen = Seen()
                 continue
             }
@@ -123,13 +125,13 @@ final class EventPump: Sendable {
                 seen = try await pool.run { [self] in look(before) }
             } catch {
                 try Task.checkCancellation()
-                controller.parts.logger.warning("cannot send events of transfers", metadata: ["error": "\(error)"])
+                parts.logger.warning("cannot send events of transfers", metadata: ["error": "\(error)"])
             }
         }
     }
 
     private func look(_ before: Seen) -> Seen {
-        let engine = controller.engine
+        let engine = parts.engine
         let failed = engine.status.failedTransfers
         let now = Seen(
             uploads: engine.status.runningUploads, downloads: engine.status.runningDownloads,
@@ -137,25 +139,35 @@ final class EventPump: Sendable {
         tell(now.uploads, before.uploads, began: .uploadStarted, goesOn: .uploadProgress)
         tell(now.downloads, before.downloads, began: .downloadStarted, goesOn: .downloadProgress)
         for failure in failed where !before.failures.contains(failure.item) {
-            var event = controller.event(failure.direction == .upload ? .uploadFailed : .downloadFailed)
-            event.path = (try? controller.parts.tree.path(of: failure.item)).flatMap { $0 }
+            var event = self.event(failure.direction == .upload ? .uploadFailed : .downloadFailed)
+            event.path = (try? parts.tree.path(of: failure.item)).flatMap { $0 }
             event.error = failure.problem.error.description
-            controller.events.send(event)
+            hub.send(event)
         }
         // Also at the first poll, for deletions put on hold before there was a listener.
-        if now.held != before.held, let held = controller.heldDeletions {
-            var event = controller.event(.deletionsHeld)
+        if now.held != before.held, let held = PendingItems(parts: parts).heldDeletions {
+            var event = self.event(.deletionsHeld)
             event.error = held
-            controller.events.send(event)
+            hub.send(event)
         }
         if now.phase != before.phase {
-            controller.events.send(controller.connectionEvent())
+            hub.send(connectionEvent())
             // Also at the first poll: it may have happened since the listener arrived.
             if [now.phase, before.phase].contains(.signedOut) {
-                controller.events.send(controller.event(.identityChanged))
+                hub.send(event(.identityChanged))
             }
         }
         return now
+    }
+
+    private func event(_ kind: ControlEvent.Kind) -> ControlEvent { ControlEvent(kind, at: parts.timekeeper.now()) }
+
+    private func connectionEvent() -> ControlEvent {
+        let contact = StatusCommand(parts: parts).contact(parts.engine.connection.status)
+        var event = self.event(.state)
+        event.state = contact.state
+        event.error = contact.reason
+        return event
     }
 
     private func tell(
@@ -163,13 +175,17 @@ final class EventPump: Sendable {
         goesOn: ControlEvent.Kind
     ) {
         for (key, progress) in now where before[key] != progress {
-            var event = controller.event(before[key] == nil ? began : goesOn)
-            event.path = (try? controller.parts.tree.path(of: key)).flatMap { $0 }
+            var event = self.event(before[key] == nil ? began : goesOn)
+            event.path = (try? parts.tree.path(of: key)).flatMap { $0 }
             event.bytes = progress.doneBytes
             event.totalBytes = progress.totalBytes
-            controller.events.send(event)
+            hub.send(event)
         }
     }
+}
+
+extension ControlEvent {
+    init(_ kind: Kind, at time: Timestamp) { self.init(kind, time: time.seconds) }
 }
 
 extension PresenterEvent.Kind {

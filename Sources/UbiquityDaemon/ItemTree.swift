@@ -1,6 +1,8 @@
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
+import UbiquityVFS
 
 /// Resolves paths in messages of the local socket to items. All of it reads the index and may block.
 struct ItemTree: Sendable {
@@ -113,5 +115,29 @@ struct ItemTree: Sendable {
         case .notUTF8: "a name is not UTF-8"
         case .reserved: "a name is '.' or '..', or has a zero byte"
         }
+    }
+
+    /// The item at the path, or the free name there.
+    func target(at path: String, resolvingLinks: Bool) throws -> ClaimTarget {
+        let names = try Self.names(of: path)
+        if let row = try index.read({ try $0.row(path: names) }), !row.isDeleted {
+            guard resolvingLinks, row.kind == .symlink else { return row.claimTarget }
+            return try target(ofLink: row, at: names)
+        }
+        guard let name = names.last, let folder = try index.read({ try $0.row(path: Array(names.dropLast())) }),
+            !folder.isDeleted, folder.kind == .directory
+        else { throw UbiquityError(.notFound, "no such file or folder", at: path) }
+        return ClaimTarget(name: name, in: folder.key)
+    }
+
+    /// The target of a link within the container; any other link is a target by itself.
+    private func target(ofLink row: ItemRow, at names: [ItemName]) throws -> ClaimTarget {
+        let text = String(decoding: row.linkTarget, as: UTF8.self)
+        guard !text.hasPrefix("/") else { return row.claimTarget }
+        var path = names.dropLast().map(\.description)
+        for part in text.split(separator: "/") where part != "." {
+            if part != ".." { path.append(String(part)) } else if path.popLast() == nil { return row.claimTarget }
+        }
+        return try target(at: path.joined(separator: "/"), resolvingLinks: false)
     }
 }

@@ -54,8 +54,7 @@ package struct DoctorAccess: Sendable {
 
     /// Wakes the loops, which then send and fetch what the repairs changed.
     package func resumeTransfers() {
-        engine.pushSignal.fire()
-        engine.downloadSignal.fire()
+        engine.agenda.happened(.indexWasRepaired)
     }
 
     /// Drops the backoff of the item's download.

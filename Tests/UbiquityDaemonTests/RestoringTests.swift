@@ -35,15 +35,15 @@ import UbiquitySystem
             FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad disk") : nil }
             defer { FaultPoints.setHook(nil) }
             // Only the process has died: the kernel's memory reaches the disk some time.
-            try Mount.restoreKept(into: store(folder, boot: 1), logger) { _ in true }
+            try MountAssembly.restoreKept(into: store(folder, boot: 1), logger) { _ in true }
             let error = #expect(throws: UbiquityError.self) {
-                try Mount.restoreKept(into: store(folder, boot: 2), logger) { _ in true }
+                try MountAssembly.restoreKept(into: store(folder, boot: 2), logger) { _ in true }
             }
             #expect(error?.remedy.contains("mount again") == true)
             FaultPoints.setHook(nil)
             try before.remove(id)
             let after = try store(folder, boot: 3)
-            try Mount.restoreKept(into: after, logger) { _ in true }
+            try MountAssembly.restoreKept(into: after, logger) { _ in true }
             #expect(try after.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
         }
     }
@@ -55,7 +55,7 @@ import UbiquitySystem
             try before.remove(id)
             try FileSystem.makeDirectory(before.path(of: id))
             let after = try store(folder, boot: 2)
-            try Mount.restoreKept(into: after, Logger(label: "test")) { _ in true }
+            try MountAssembly.restoreKept(into: after, Logger(label: "test")) { _ in true }
             #expect(try after.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
             #expect(try FileSystem.exists(folder + "/set-aside/content-\(id)"))
         }

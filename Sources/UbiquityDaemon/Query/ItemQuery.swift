@@ -81,7 +81,7 @@ private final class Candidate {
         // Each name of a file is a result of its own.
         item.itemID = entry.id.description
         let record = MetadataRecord(
-            item: item, createdAt: Self.seconds(row.createdAt), modifiedAt: Self.seconds(row.modifiedAt))
+            item: item, createdAt: row.createdAt.seconds, modifiedAt: row.modifiedAt.seconds)
         known = record
         return record
     }
@@ -92,13 +92,12 @@ private final class Candidate {
         case .path: .text(text)
         case .suffix: .text(MetadataRecord.suffix(of: path.last?.description ?? ""))
         case .kind: .text(ItemLook.word(row.kind))
-        case .created: .time(Self.seconds(row.createdAt))
-        case .modified: .time(Self.seconds(row.modifiedAt))
+        case .created: .time(row.createdAt.seconds)
+        case .modified: .time(row.modifiedAt.seconds)
         case .itemID: .text(entry.id.description)
         case .size where row.kind == .file: .number(Double(row.size))
         default: try record().value(of: key)
         }
     }
 
-    private static func seconds(_ time: Timestamp) -> Double { Double(time.nanoseconds) / 1e9 }
 }

@@ -31,11 +31,13 @@ final class QueryPump: Sendable {
         }
     }
 
-    private let controller: MountController
+    private let parts: MountParts
+    private let queries: QueryHub
 
-    init(_ controller: MountController) {
-        self.controller = controller
-        controller.parts.index.observe { [queries = controller.queries] events in
+    init(_ parts: MountParts, _ queries: QueryHub) {
+        self.parts = parts
+        self.queries = queries
+        parts.index.observe { [queries] events in
             guard queries.hasWatchers else { return }
             queries.note(events)
         }
@@ -46,15 +48,15 @@ final class QueryPump: Sendable {
         var seen = Seen()
         var isFailing = false
         while true {
-            let isIdle = !controller.queries.hasWatchers
-            try await controller.parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
-            guard controller.queries.hasWatchers else {
+            let isIdle = !queries.hasWatchers
+            try await parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
+            guard queries.hasWatchers else {
                 seen = Seen()
                 continue
             }
             let before = seen
             do {
-                seen = try await controller.pool.run { [self] in try look(before) }
+                seen = try await parts.pool.run { [self] in try look(before) }
                 isFailing = false
             } catch {
                 try Task.checkCancellation()
@@ -66,17 +68,17 @@ final class QueryPump: Sendable {
     }
 
     private func note(_ error: any Error) {
-        controller.parts.logger.warning("cannot send transfers to queries", metadata: ["error": "\(error)"])
+        parts.logger.warning("cannot send transfers to queries", metadata: ["error": "\(error)"])
     }
 
     private func look(_ before: Seen) throws -> Seen {
-        let engine = controller.engine
+        let engine = parts.engine
         var now = Seen(uploads: engine.status.runningUploads, downloads: engine.status.runningDownloads)
         for failed in engine.status.failedTransfers {
             now.failures[failed.item, default: [:]][failed.direction] = failed.problem.error
         }
-        let rows = try now.difference(from: before).compactMap { try controller.parts.index.row(key: $0) }
-        if !rows.isEmpty { controller.queries.note(rows) }
+        let rows = try now.difference(from: before).compactMap { try parts.index.row(key: $0) }
+        if !rows.isEmpty { queries.note(rows) }
         return now
     }
 }

@@ -6,10 +6,12 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// Decisions about versions, and their completion.
-extension MountController {
+/// Decisions about versions, and their completion.
+struct VersionDecisions: MountCommand {
     /// How long a decision waits for other claims, and then for its completion.
-    static let decisionLimit: Duration = .seconds(10)
+    static let limit: Duration = .seconds(10)
+
+    let parts: MountParts
 
     /// Records decisions. Writes of programs up to now count as older than the decision, also in files still open.
     /// - Returns: the version that a restoration makes.
@@ -31,7 +33,7 @@ extension MountController {
         let coordination = parts.coordination
         let request = ClaimRequest(
             owner: process.map(ClaimOwner.program) ?? .system,
-            intents: [ClaimIntent(row.claimTarget, .writing(.forMerging))], waitingTime: Self.decisionLimit)
+            intents: [ClaimIntent(row.claimTarget, .writing(.forMerging))], waitingTime: Self.limit)
         let claim: ClaimID
         do { claim = try await coordination.claim(request) } catch let failure as ClaimFailure {
             let error = failure.error(at: row.entry?.name.description ?? "")
@@ -49,7 +51,7 @@ extension MountController {
     func waitUntilShown(_ row: ItemRow, _ version: VersionID?) async throws -> VersionAwaits? {
         guard engine.connection.isOnline else { return .cloud }
         let last = Lock<Progress>(.under(.cloud))
-        _ = try await engine.wait(atMost: Self.decisionLimit) { [self] in
+        _ = try await engine.wait(atMost: Self.limit) { [self] in
             let now = try await pool.run { [self] in try progress(of: row, version) }
             last.withLock { $0 = now }
             if case .over = now { return true }

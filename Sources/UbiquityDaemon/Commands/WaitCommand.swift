@@ -4,10 +4,9 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
-import UbiquityWire
 
-// The `wait` command.
-extension MountController {
+/// `wait`: answers when the wanted state is reached, or its time is over.
+struct WaitCommand: MountCommand {
     /// After close(2) the kernel's release follows a moment later, and only then are the writes recorded. So a file
     /// open for writing counts as pending, but no longer than this. Some programs keep files open forever, and their
     /// writes are recorded every few seconds.
@@ -20,10 +19,12 @@ extension MountController {
     private static let replayGrace = Duration.seconds(10)
     /// In seconds: a wait without a limit is divided into waits of this length.
     private static let endless = 1e9
-    /// Interval of asking for the end of the cloud's feed while it does not answer.
-    private static let askAgain = Duration.seconds(1)
     /// Time the cloud has to answer in any case: with a timeout of 0 it is asked once.
     private static let oneQuestion = Duration.seconds(1)
+
+    let parts: MountParts
+
+    private var items: PendingItems { PendingItems(parts: parts) }
 
     /// - Returns: the function that waits. Throws at once if an item does not exist.
     func wait(for wanted: WaitRequest) async throws -> @Sendable () async throws -> WaitReport {
@@ -43,7 +44,7 @@ extension MountController {
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(max(wanted.timeout ?? Self.endless, 0), Self.endless))
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
-        if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) {
+        if wanted.idle, try await !FeedEnd(parts: parts).reach(within: max(limit, Self.oneQuestion)) {
             return try await unfinished(check)
         }
         let left = limit - (parts.timekeeper.uptime() - start)
@@ -93,18 +94,18 @@ extension MountController {
     private func pending(_ check: WaitCheck) throws -> [PendingItem] {
         let wanted = check.wanted
         var pending = [PendingItem]()
-        if wanted.uploaded || wanted.idle { pending += try pendingUploads(of: check.concerned) }
+        if wanted.uploaded || wanted.idle { pending += try items.uploads(of: check.concerned) }
         if wanted.downloaded {
             let missing = try check.missingContents(limit: MountStatus.maximumPendingItems)
-            pending += try missing.map { try pendingDownload($0.key, at: $0.path) }
+            pending += try missing.map { try items.download($0.key, at: $0.path) }
         } else if wanted.idle {
-            pending += try pendingDownloads()
+            pending += try items.downloads()
         }
         return pending
     }
 
     private func reason(_ check: WaitCheck) async throws -> String? {
-        if let heldDeletions, try await pool.run({ try check.isHeldBack() }) { return heldDeletions }
+        if let held = items.heldDeletions, try await pool.run({ try check.isHeldBack() }) { return held }
         if try await pool.run({ try check.lacksRoom() }) { return Self.lacksRoom }
         let connection = engine.connection.status
         guard connection.phase == .online else { return "the cloud is unreachable: \(connection.reason)" }
@@ -128,7 +129,9 @@ extension MountController {
 
     /// Names a remote change that waits until a program closes the file.
     private func waitingForPrograms() throws -> String? {
-        try heldUpByPrograms().first.map { "a change from another device to \($0.path) \(Self.waitsForWriter)" }
+        try items.heldUpByPrograms().first.map { item in
+            "a change from another device to \(item.path) \(PendingItems.waitsForWriter)"
+        }
     }
 
     /// Names a remote item whose name is taken by an excluded item.
@@ -145,43 +148,5 @@ extension MountController {
         guard let path = try holder.flatMap({ try parts.tree.path(of: $0) }) else { return nil }
         return "an item from another device waits: an item that is not synced has its name, \(path); "
             + "it is moved aside within two minutes"
-    }
-
-    /// - Returns: nil if the cloud does not answer in time. (A task group would wait for the answer even so, if the
-    ///   call does not end when cancelled.)
-    private func endOfFeed(within limit: Duration) async throws -> Revision? {
-        let (answers, source) = AsyncThrowingStream<Revision, any Error>.makeStream()
-        let asking = Task { [parts] in
-            do { source.yield(try await parts.service.open().revision) } catch { source.finish(throwing: error) }
-        }
-        let clock = Task { [parts] in
-            try? await parts.timekeeper.sleep(for: max(.zero, limit))
-            source.finish()
-        }
-        defer {
-            asking.cancel()
-            clock.cancel()
-        }
-        for try await answer in answers { return answer }
-        return nil
-    }
-
-    /// Asks the cloud for the end of its feed, and waits until the feed is read up to there.
-    func readFeedToEnd(within limit: Duration) async throws -> Bool {
-        let end = parts.timekeeper.uptime() + limit
-        while parts.timekeeper.uptime() <= end {
-            do {
-                if engine.connection.isPaused { throw UbiquityError(.offline, "offline on request") }
-                guard let target = try await endOfFeed(within: end - parts.timekeeper.uptime()) else { return false }
-                return try await engine.wait(atMost: max(.zero, end - parts.timekeeper.uptime())) { [self] in
-                    try await pool.run { try self.engine.summary().revision >= target }
-                }
-            } catch let error as UbiquityError where [.offline, .timedOut, .signedOut].contains(error.code) {
-                let pause = min(Self.askAgain, max(.zero, end - parts.timekeeper.uptime()))
-                guard pause > .zero else { return false }
-                try await parts.timekeeper.sleep(for: pause)
-            }
-        }
-        return false
     }
 }

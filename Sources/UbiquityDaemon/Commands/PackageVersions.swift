@@ -6,8 +6,10 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// Package versions: restores them in place, or as separate documents.
-extension MountController {
+/// Versions of packages: restores them in place, or as separate documents.
+struct PackageVersions: MountCommand {
+    let parts: MountParts
+
     /// Gives a package the state of a version, which is uploaded like any change. Throws `.busy` if the package's
     /// present state is not in the cloud.
     func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
@@ -20,7 +22,7 @@ extension MountController {
     /// Waits until no program writes in the package and its last changes are uploaded. Otherwise the replaced state,
     /// which has no version yet, would be lost.
     private func waitForRest(of row: ItemRow) async throws {
-        let isAtRest = try await engine.wait(atMost: Self.decisionLimit) { [self] in
+        let isAtRest = try await engine.wait(atMost: VersionDecisions.limit) { [self] in
             try await pool.run { [index = parts.index] in
                 try index.read { try !$0.members(of: row.key, limit: .max).contains(where: \.isWriting) }
             }
@@ -31,7 +33,8 @@ extension MountController {
                 remedy: "close its files there, and try again")
         }
         let check = WaitCheck(parts: parts, wanted: WaitRequest(paths: [], uploaded: true), tops: [row.key])
-        let isUp = try await engine.wait(atMost: engine.connection.isOnline ? Self.decisionLimit : .zero) { [self] in
+        let limit = engine.connection.isOnline ? VersionDecisions.limit : .zero
+        let isUp = try await engine.wait(atMost: limit) { [self] in
             try await pool.run { try check.holds(graceIsOver: true) }
         }
         guard isUp else {
@@ -43,7 +46,7 @@ extension MountController {
 
     /// Makes a version a package of its own.
     /// - Returns: its path.
-    func placePackage(
+    func place(
         _ version: RemoteVersion, of row: ItemRow, in folder: ItemKey, named name: ItemName, orNumbered: Bool
     ) async throws -> String {
         let placed = Lock(name)

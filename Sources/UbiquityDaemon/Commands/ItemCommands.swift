@@ -4,10 +4,14 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-// Commands on items, with a result for each. Results are produced one by one on demand. So a long list fills no memory,
-// and the work ends when the client stops reading.
-extension MountController {
-    func itemStatus(_ paths: [String]) -> @Sendable () async throws -> ItemStatusLine? {
+/// Commands on items, with a result for each.
+///
+/// Results are produced one by one on demand. So a long list fills no memory, and the work ends when the client stops
+/// reading.
+struct ItemCommands: MountCommand {
+    let parts: MountParts
+
+    func status(_ paths: [String]) -> @Sendable () async throws -> ItemStatusLine? {
         let rest = Lock(paths[...])
         return { [self] in
             guard let path = rest.withLock({ $0.popFirst() }) else { return nil }
@@ -35,7 +39,7 @@ extension MountController {
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         let next = forEachItem(paths) { [self] place in
             guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
-            return try await evictAsking(place.key) ? .changed(bytes: place.size) : .unchanged
+            return try await parts.eviction.evict(place.key) ? .changed(bytes: place.size) : .unchanged
         }
         return { [self] in
             if let result = try await next() { return result }

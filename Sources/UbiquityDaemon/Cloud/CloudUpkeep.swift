@@ -4,10 +4,16 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
 
-// The data of the cloud process, and its periodic work.
-extension CloudProcess {
+/// The data of the cloud process, and its periodic work.
+struct CloudUpkeep: Sendable {
     /// "allowed" accepts a copied data folder as the same cloud, for tests that simulate a power loss by copying.
     private static let copiesVariable = "UBIQUITY_CLOUD_COPIES"
+
+    /// Interval of the check that the data folder is in place.
+    private static let watchInterval = Duration.seconds(2)
+
+    let cloud: Cloud
+    let logger: Logger
 
     static func open(
         _ data: String, _ keeping: KeepingRules, _ quotaBytes: Int64?, _ logger: Logger
@@ -21,21 +27,18 @@ extension CloudProcess {
         }
     }
 
-    /// Interval of the check that the data folder is in place.
-    private static let watchInterval = Duration.seconds(2)
-
     /// Ends a cloud whose data folder was removed or moved away. It must accept nothing more, so that devices find the
     /// cloud now at that path.
-    static func watchPlace(of cloud: Cloud, _ logger: Logger, _ stop: @Sendable () -> Void) async {
+    func watchPlace(_ stop: @Sendable () -> Void) async {
         while cloud.isInPlace {
-            do { try await Sleepers.shared.sleep(for: watchInterval) } catch { return }
+            do { try await Sleepers.shared.sleep(for: Self.watchInterval) } catch { return }
         }
         logger.error("the data folder, or its \(Cloud.lockName), was removed or moved: this cloud ends")
         stop()
     }
 
     /// Runs the upkeep until the task is cancelled.
-    static func keepUp(_ cloud: Cloud, _ logger: Logger) async {
+    func run() async {
         while !Task.isCancelled {
             do {
                 try await cloud.maintain()

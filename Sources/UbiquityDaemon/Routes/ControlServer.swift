@@ -45,8 +45,8 @@ final class ControlServer: Sendable {
             server: HTTPServerBuilder { KeptChannel(OwnUserChannel(HTTP1Channel(responder: $0)), arrivals) },
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
-        let events = routes.controller.events, queries = routes.controller.queries
-        let coordination = routes.controller.coordination
+        let events = routes.commands.events, queries = routes.commands.queries
+        let coordination = routes.commands.parts.coordination
         let task = Task {
             defer { signal.finish() }
             // A client that has gone keeps others waiting until a write reveals it.
@@ -83,10 +83,10 @@ final class ControlServer: Sendable {
 
     /// Ends event streams and waits at once, completes answers in progress, then closes.
     func stop() async {
-        routes.controller.events.close()
-        routes.controller.queries.close()
-        routes.controller.coordination.close()
-        await routes.activity.waitUntilIdle(atMost: Self.endLimit)
+        routes.commands.events.close()
+        routes.commands.queries.close()
+        routes.commands.parts.coordination.close()
+        await routes.responder.activity.waitUntilIdle(atMost: Self.endLimit)
         let task = serving.withLock { $0 }
         task?.cancel()
         // The task ends by cancellation; its result does not matter.

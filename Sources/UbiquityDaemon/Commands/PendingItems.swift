@@ -5,14 +5,16 @@ import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-// Pending items, each with the reason; at most `MountStatus.maximumPendingItems`.
-extension MountController {
+/// Pending items, each with the reason; at most `MountStatus.maximumPendingItems`.
+struct PendingItems: MountCommand {
+    let parts: MountParts
+
     /// Rows examined to find those of one folder.
     private static let mostLookedThrough = 10_000
 
     /// The first pending uploads.
     /// - Parameter concerned: selects the items to include; nil includes all.
-    func pendingUploads(of concerned: (([ItemRow]) throws -> Set<ItemKey>)? = nil) throws -> [PendingItem] {
+    func uploads(of concerned: (([ItemRow]) throws -> Set<ItemKey>)? = nil) throws -> [PendingItem] {
         let running = engine.status.runningUploads
         let limit = concerned == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
         let all = try engine.status.pendingUploads(limit: limit)
@@ -28,10 +30,10 @@ extension MountController {
             } else if let problem = waiting.problem {
                 item.reason = problem.error.code == .quotaExceeded ? .quota : .retrying
                 item.error = problem.error.description
-                item.retryAt = seconds(problem.retryAt)
+                item.retryAt = problem.retryAt.seconds
             } else if let rests = waiting.restsUntil {
                 item.reason = .throttled
-                item.retryAt = seconds(rests)
+                item.retryAt = rests.seconds
             }
             item.waits = try parts.index.read { try engine.waits(of: row, $0).upload }.map(TransferWait.init)
             return item
@@ -72,7 +74,7 @@ extension MountController {
 
     /// Running downloads, and failed ones that are retried automatically. A failed download that only a program
     /// requested is not pending: it is retried only when the file is opened again.
-    func pendingDownloads() throws -> [PendingItem] {
+    func downloads() throws -> [PendingItem] {
         let running = engine.status.runningDownloads.keys
         let failed = engine.status.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
         let wanted = try engine.status.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
@@ -85,13 +87,13 @@ extension MountController {
                 error: "a change from another device \(Self.waitsForWriter)")
         }
         let items = try keys.compactMap { key in
-            try parts.tree.path(of: key).map { try pendingDownload(key, at: $0) }
+            try parts.tree.path(of: key).map { try download(key, at: $0) }
         }
         return (items + held.prefix(MountStatus.maximumPendingItems - items.count)).sorted { $0.path < $1.path }
     }
 
     /// The state of a missing content.
-    func pendingDownload(_ key: ItemKey, at path: String) throws -> PendingItem {
+    func download(_ key: ItemKey, at path: String) throws -> PendingItem {
         var item = PendingItem(path: path, direction: .download, reason: .waiting)
         if let progress = engine.status.runningDownloads[key] {
             item.reason = .transferring
@@ -110,7 +112,15 @@ extension MountController {
         // An attempt that is due and not running waits for the cloud.
         guard problem.retryAt > parts.timekeeper.now() else { return item }
         item.reason = .retrying
-        item.retryAt = seconds(problem.retryAt)
+        item.retryAt = problem.retryAt.seconds
         return item
+    }
+
+    /// The text about deletions on hold; nil if there are none.
+    var heldDeletions: String? {
+        let count = engine.heldDeletions
+        guard count > 0 else { return nil }
+        return "\(count) deletions are on hold, more than half of all items; "
+            + "'ubiquity deletions confirm' uploads them, 'ubiquity deletions undo' restores the items"
     }
 }

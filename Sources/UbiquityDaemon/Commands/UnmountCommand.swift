@@ -1,77 +1,27 @@
-import Logging
 import UbiquityControl
-import UbiquityCoordination
 import UbiquityCore
 import UbiquityFUSE
-import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
 
-/// Answers the requests at the local socket: `ubiquity status`, `download`, `wait` and the others.
-final class MountController: Sendable {
-    let parts: MountParts
-    let events = EventHub()
-    let queries = QueryHub()
-    let end = MountEnd()
-    /// Callers that have asked to unmount.
-    let stops = ControlActivity()
-    let merges: MergeRunner
-    private let conflicts: ConflictWatch
-    let indexGuard: HeldIndexGuard
-    /// Claims that clients have named, until they end.
-    let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
-    /// Claims still being looked up, and whether each was released by then.
-    let comingClaims = Lock<[NamedClaim: Bool]>([:])
+/// `unmount`: ends the mount when no program uses it, or at once if it is lazy.
+struct UnmountCommand: MountCommand {
     /// After an unmount that found the mount unused, its session ends within moments.
     private static let endLimit = Duration.seconds(1)
+    private static let unmountAttempts = 20
+    private static let unmountPause = Duration.milliseconds(50)
 
-    init(_ parts: MountParts) {
+    let parts: MountParts
+    let end = MountEnd()
+    /// Callers that have asked to unmount.
+    let activity = ControlActivity()
+    let indexGuard: HeldIndexGuard
+
+    init(parts: MountParts) {
         self.parts = parts
-        merges = MergeRunner(parts)
-        conflicts = ConflictWatch(parts)
         indexGuard = HeldIndexGuard(parts)
     }
-
-    var engine: SyncEngine { parts.engine }
-    var pool: BlockingPool { parts.pool }
-
-    func event(_ kind: ControlEvent.Kind) -> ControlEvent { ControlEvent(kind, time: seconds(parts.timekeeper.now())) }
-
-    func seconds(_ time: Timestamp) -> Double { Double(time.nanoseconds) / 1e9 }
-
-    func setOffline(_ offline: Bool) async throws {
-        engine.setPaused(offline)
-        guard !offline else { return }
-        parts.embeddedCloud?.forgetFailures()
-        engine.retryNow()
-    }
-
-    func setLog(_ wanted: LogRequest) throws -> LogReport {
-        if let name = wanted.level {
-            guard let level = Logger.Level(rawValue: name) else {
-                throw UbiquityError(
-                    .invalid, "\"\(name.prefix(80))\" is not a log level",
-                    remedy: "one of \(Logger.Level.allCases.map(\.rawValue).joined(separator: ", "))")
-            }
-            // The log itself records why it becomes less detailed from here on.
-            parts.log.level = min(level, parts.log.level)
-            parts.logger.notice("the log's level was set", metadata: ["level": "\(level)"])
-            parts.log.level = level
-        }
-        return LogReport(level: parts.log.level.rawValue, file: parts.log.path)
-    }
-
-    func decideDeletions(_ wanted: DeletionsRequest) async throws -> DeletionsReport {
-        try await pool.run { [engine] in
-            switch wanted.decision {
-            case .confirm: DeletionsReport(items: try engine.confirmDeletions())
-            case .undo: DeletionsReport(items: try engine.undoDeletions())
-            }
-        }
-    }
-
-    // MARK: The end
 
     /// Largest number of programs named when an unmount is refused.
     private static let shownUsers = 10
@@ -91,16 +41,17 @@ final class MountController: Sendable {
 
     /// Unmounts; the daemon ends when the mount is gone. Throws `.busy` if programs use it and `lazy` is not set.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
-        stops.begin()
-        defer { stops.end() }
+        activity.begin()
+        defer { activity.end() }
         indexGuard.start(limit: HeldIndexGuard.unmountLimit)
         let mountPoint = try MountPoint.current(source: parts.folder.path, first: parts.settings.mountPoint)
             ?? parts.settings.mountPoint
         let report = try await pool.run { [self] in
+            let pending = PendingItems(parts: parts)
             let summary = try engine.summary()
             return StopReport(
                 notUploaded: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
-                pending: try pendingUploads(), held: heldDeletions)
+                pending: try pending.uploads(), held: pending.heldDeletions)
         }
         try await unmount(mountPoint, lazy: wanted.lazy)
         if !wanted.lazy { end.force(after: Self.endLimit) }
@@ -136,7 +87,4 @@ final class MountController: Sendable {
             return MountUsers.waiting(parts.claimedFileSystem.waitingCallers.keys, limit: Self.shownUsers)
         }
     }
-
-    private static let unmountAttempts = 20
-    private static let unmountPause = Duration.milliseconds(50)
 }

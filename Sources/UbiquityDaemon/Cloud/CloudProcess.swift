@@ -48,7 +48,7 @@ package enum CloudProcess {
         }
         let given = CloudRules(days: days, versions: versions, quotaBytes: quotaBytes)
         let rules = given.completed()
-        let cloud = try await open(data, rules.keeping, rules.quotaBytes, logger)
+        let cloud = try await CloudUpkeep.open(data, rules.keeping, rules.quotaBytes, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],
@@ -60,10 +60,11 @@ package enum CloudProcess {
             server.reloadCertificates()
             Task { await given.reload(into: cloud, logger) }
         }
-        let upkeep = Task { await keepUp(cloud, logger) }
-        let watch = Task { await watchPlace(of: cloud, logger) { server.stop() } }
+        let upkeep = CloudUpkeep(cloud: cloud, logger: logger)
+        let maintenance = Task { await upkeep.run() }
+        let watch = Task { await upkeep.watchPlace { server.stop() } }
         defer {
-            upkeep.cancel()
+            maintenance.cancel()
             watch.cancel()
         }
         try await server.run { address in

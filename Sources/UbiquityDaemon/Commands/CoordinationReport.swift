@@ -2,13 +2,15 @@ import UbiquityControl
 import UbiquityCoordination
 import UbiquityCore
 
-// Claims held and claims waiting.
-extension MountController {
+/// The clients of coordination with their claims, for `status`.
+struct CoordinationReport: MountCommand {
     /// Largest number of claims reported: a screenful or two.
     private static let maximumClaims = 100
 
+    let parts: MountParts
+
     /// Reads the index.
-    func coordinationStatus() throws -> CoordinationStatus {
+    func status() throws -> CoordinationStatus {
         let snapshot = coordination.snapshot(limit: Self.maximumClaims)
         let names = Dictionary(snapshot.clients.map { ($0.id, $0.description.name) }) { first, _ in first }
         let owners = Dictionary(snapshot.claims.map { ($0.id, owner($0.owner, names)) }) { first, _ in first }

@@ -4,43 +4,49 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-// The route of queries. Results are read and sent a page at a time, each after the previous one was written. So neither
-// a long list nor a slow reader fills memory.
-extension ControlRoutes {
+/// The route of queries.
+///
+/// Results are read and sent a page at a time, each after the previous one was written. So neither a long list nor a
+/// slow reader fills memory.
+struct QueryRoutes: Sendable {
+    let commands: MountCommands
+    let responder: Responder
+
     /// Threads that read the index for queries: their own, so that a long list does not delay other work.
     private static let pool = BlockingPool(name: "queries", threads: 2)
     /// Pages without a result after which a heartbeat is sent, to notice a reader that has gone.
     private static let silentPages = 20
 
-    func query(_ request: Request) async throws -> Response {
+    func add(to router: Router<BasicRequestContext>) {
+        router.post(RouterPath(ControlRoute.queries)) { request, _ in try await query(request) }
+    }
+
+    private func query(_ request: Request) async throws -> Response {
         do {
-            let wanted = try await message(QueryRequest.self, of: request)
-            let query = try ItemQuery(wanted, now: controller.seconds(controller.parts.timekeeper.now()))
+            let wanted = try await responder.message(QueryRequest.self, of: request)
+            let query = try ItemQuery(wanted, now: commands.parts.timekeeper.now().seconds)
             try await checkFolder(wanted.folder ?? "")
-            let run = QueryRun(query, controller.parts.look)
+            let run = QueryRun(query, commands.parts.look)
             // Before the first look: changes from here on are reported.
-            let live = query.isLive ? controller.queries.watch() : nil
+            let live = query.isLive ? commands.queries.watch() : nil
             if query.isLive, live == nil {
                 throw UbiquityError(.tooManyRequests, "too many live queries: at most \(QueryHub.maximumWatchers)")
             }
-            let body = ResponseBody { writer in
-                defer { live?.end() }
-                try await Self.answer(run, &writer)
-                if let live { try await Self.update(run, live.watcher, query.interval, &writer) }
-                try await writer.finish(nil)
-            }
-            return Response(
-                status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
-        } catch {
-            return try await answer { () throws -> Acknowledgement in throw error }
-        }
+            return responder.events(
+                ResponseBody { writer in
+                    defer { live?.end() }
+                    try await Self.answer(run, &writer)
+                    if let live { try await Self.update(run, live.watcher, query.interval, &writer) }
+                    try await writer.finish(nil)
+                })
+        } catch { return try await responder.refuse(error) }
     }
 
     /// Throws `.notFound` while the answer can still report it.
     private func checkFolder(_ path: String) async throws {
         guard !path.isEmpty else { return }
         do {
-            try await Self.pool.run { [tree = controller.parts.tree] in _ = try tree.row(at: path) }
+            try await Self.pool.run { [tree = commands.parts.tree] in _ = try tree.row(at: path) }
         } catch let error as UbiquityError where error.code == .notFound {
             throw UbiquityError(.notFound, error.message, at: path)
         }
@@ -120,8 +126,7 @@ extension ControlRoutes {
     }
 
     private static func write(_ news: QueryNews, _ writer: inout any ResponseBodyWriter) async throws {
-        let bytes = Array("data: ".utf8) + (try ControlCodec.encode(news)) + Array("\n\n".utf8)
-        try await writer.write(ByteBuffer(bytes: bytes))
+        try await writer.write(Responder.event(news))
     }
 }
 

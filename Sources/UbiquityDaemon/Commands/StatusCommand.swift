@@ -6,13 +6,16 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-// The mount's status.
-extension MountController {
-    func status() async throws -> MountStatus { try await pool.run { [self] in try readStatus() } }
+/// `status`: the state of the mount.
+struct StatusCommand: MountCommand {
+    let parts: MountParts
+
+    func report() async throws -> MountStatus { try await pool.run { [self] in try readStatus() } }
 
     private func readStatus() throws -> MountStatus {
         let summary = try engine.summary()
-        let pending = try pendingUploads() + (try pendingDownloads())
+        let pendingItems = PendingItems(parts: parts)
+        let pending = try pendingItems.uploads() + (try pendingItems.downloads())
         let shown = Array(pending.prefix(MountStatus.maximumPendingItems))
         let waiting = try engine.status.waitingDownloads()
         let downloads = max(summary.activeDownloads, waiting.items, pending.count { $0.direction == .download })
@@ -27,11 +30,12 @@ extension MountController {
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
             downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),
             pending: shown,
-            pendingOmitted: max(0, total - shown.count), passthrough: feature(parts.passthrough.refusal),
-            rings: feature(parts.rings.refusal),
+            pendingOmitted: max(0, total - shown.count), passthrough: feature(parts.kernel.passthrough.refusal),
+            rings: feature(parts.kernel.rings.refusal),
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
-            processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
-            heldDeletions: engine.heldDeletions, conflicts: try conflicts(), coordination: try coordinationStatus())
+            processID: ProcessHost.id, startedAt: parts.startedAt.seconds, version: ProgramVersion.text,
+            heldDeletions: engine.heldDeletions, conflicts: try conflicts(),
+            coordination: try CoordinationReport(parts: parts).status())
         status.usedBytes = engine.connection.status.usedBytes
         status.quotaBytes = engine.connection.status.quotaBytes
         status.socket = parts.folder.controlSocket
@@ -54,16 +58,7 @@ extension MountController {
         KernelFeatureStatus(isActive: refusal == nil, reason: refusal)
     }
 
-    /// The connection to the cloud, as an event.
-    func connectionEvent() -> ControlEvent {
-        let contact = contact(engine.connection.status)
-        var event = event(.state)
-        event.state = contact.state
-        event.error = contact.reason
-        return event
-    }
-
-    private func contact(_ connection: ConnectionStatus) -> CloudContact {
+    func contact(_ connection: ConnectionStatus) -> CloudContact {
         let state: CloudContact.State =
             switch connection.phase {
             case .connecting: .connecting
@@ -74,14 +69,6 @@ extension MountController {
         return CloudContact(
             address: parts.client.address.description, state: state,
             reason: state == .online || connection.reason.isEmpty ? nil : connection.reason,
-            lastContact: connection.lastContact.map(seconds))
-    }
-
-    /// The text about deletions on hold; nil if there are none.
-    var heldDeletions: String? {
-        let count = engine.heldDeletions
-        guard count > 0 else { return nil }
-        return "\(count) deletions are on hold, more than half of all items; "
-            + "'ubiquity deletions confirm' uploads them, 'ubiquity deletions undo' restores the items"
+            lastContact: connection.lastContact?.seconds)
     }
 }

@@ -24,6 +24,12 @@ struct IdleParts: Sendable {
     var pool: BlockingPool
 }
 
+/// The features of the kernel that the mount uses if they are available.
+struct KernelFeatures: Sendable {
+    var passthrough: KernelPassthrough
+    var rings: RequestRings
+}
+
 /// All parts of a running mount.
 @dynamicMemberLookup
 struct MountParts: Sendable {
@@ -34,8 +40,7 @@ struct MountParts: Sendable {
     var fileSystem: ContainerFileSystem
     /// The file system that programs see.
     var claimedFileSystem: ClaimedFileSystem
-    var passthrough: KernelPassthrough
-    var rings: RequestRings
+    var kernel: KernelFeatures
     var coordination: Coordination
     var presenters: PresenterPump
     var timekeeper: any Timekeeper

@@ -1,0 +1,45 @@
+import Logging
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+
+/// Periodic work while a mount runs.
+struct Housekeeping: Sendable {
+    let parts: MountParts
+    let space: RememberedSpace
+
+    /// Interval of checkpoints of the index and of writing batches.
+    private static let interval = Duration.seconds(5)
+
+    func run() async throws {
+        var watch = IdleWatch()
+        while true {
+            try await parts.timekeeper.sleep(for: Self.interval)
+            // `df` and programs get the last known usage without waiting, so keep it current.
+            if parts.engine.connection.isUsageOutdated {
+                Task { [engine = parts.engine] in await engine.refreshUsage() }
+            }
+            await attempt { try space.note($0.engine.connection.status) }
+            await attempt { $0.fileSystem.flush() }
+            // A content that cannot be written must not keep the index from its checkpoint.
+            await attempt { try $0.fileSystem.flushJournal() }
+            await attempt { try $0.index.checkpoint() }
+            guard watch.beginsToRest(ProcessHost.computedTime) else { continue }
+            await attempt {
+                $0.index.releaseMemory()
+                // The allocator keeps freed memory, after much work for hours.
+                ProcessHost.returnMemory()
+            }
+        }
+    }
+
+    private func attempt(_ work: @escaping @Sendable (MountParts) throws -> Void) async {
+        do { try await parts.pool.run { [parts] in try work(parts) } } catch is CancellationError {
+            // The mount ends, which `run` notices.
+        } catch {
+            parts.logger.error("housekeeping failed", metadata: ["error": "\(error)"])
+        }
+    }
+}
