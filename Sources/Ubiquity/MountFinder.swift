@@ -16,12 +16,14 @@ package enum MountFinder {
     /// Returns the mounted container that holds a path (absolute, or relative to the working directory).
     ///
     /// - Parameter resolver: Nil for a resolver used only for this path.
-    /// - Throws: `MountUnreachable` if no container holds it.
+    /// - Throws: `UbiquityError` `.notFound` if nothing is at the path, and `MountUnreachable` if the item is in no
+    ///   container.
     package static func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
         guard let location = try find(path, by: resolver) else {
             // A path that cannot be examined may exist.
             let isThere = (try? FileSystem.exists(absolute(path))) ?? true
-            throw MountUnreachable(path, isThere ? "not in a mounted container" : "no such file or folder")
+            guard isThere else { throw UbiquityError(.notFound, "no such file or folder", at: path) }
+            throw MountUnreachable(path, "not in a mounted container")
         }
         return location
     }

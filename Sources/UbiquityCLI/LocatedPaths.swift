@@ -15,22 +15,22 @@ struct LocatedPaths {
 
     /// Each mount's state folder with its items, in the order of the command line.
     private(set) var mounts: [(stateFolder: String, items: [Item])] = []
-    /// Paths outside the device's mounted containers.
+    /// Paths that do not exist, or are outside the device's mounted containers.
     private(set) var elsewhere: [ItemResult] = []
 
     /// - Parameter needsAll: whether one path outside fails the whole command.
-    /// - Throws: `MountUnreachable` if one path or, unless `needsAll`, every path is outside.
+    /// - Throws: the error of one path or, unless `needsAll`, of the first path if all have one: `MountUnreachable` for
+    ///   a path outside, `UbiquityError` `.notFound` for one that does not exist.
     init(_ paths: [String], _ state: StateOptions, needsAll: Bool = false) throws {
         // One resolver for all paths: it asks each daemon once whether it answers.
         let resolver = MountFinder.resolver(try MountFinder.table())
-        var first: MountUnreachable?
+        var first: (any Error)?
         for path in paths {
             let item: Item
-            do { item = Item(typed: path, location: try state.locate(path, by: resolver)) } catch let error
-                as MountUnreachable where !needsAll
-            {
+            do { item = Item(typed: path, location: try state.locate(path, by: resolver)) } catch {
+                guard !needsAll, let failure = Self.failure(error) else { throw error }
                 first = first ?? error
-                elsewhere.append(ItemResult(path: path, error: ControlFailure(UbiquityError(.invalid, error.reason))))
+                elsewhere.append(ItemResult(path: path, error: ControlFailure(failure)))
                 continue
             }
             let folder = String(decoding: item.location.stateFolder, as: UTF8.self)
@@ -41,6 +41,16 @@ struct LocatedPaths {
             }
         }
         if mounts.isEmpty, let first { throw first }
+    }
+
+    /// The error of one path, beside which the others are still processed. Nil if the whole command fails.
+    private static func failure(_ error: any Error) -> UbiquityError? {
+        switch error {
+        case let error as MountUnreachable: UbiquityError(.invalid, error.reason)
+        // The result names the path.
+        case let error as UbiquityError where error.code == .notFound: UbiquityError(.notFound, error.message)
+        default: nil
+        }
     }
 
     /// Calls `body` for each mount in turn.

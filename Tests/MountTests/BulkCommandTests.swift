@@ -42,12 +42,14 @@ import UbiquityControl
             let a = try await world.mounted("a")
             for words in [
                 ["status", "none"], ["download", "none"], ["versions", "none"], ["resolve", "none"], ["list", "none"],
+                ["evict", "none"], ["evict", "/nowhere/at/all"],
             ] {
                 let outcome = try await a.ubiquity(words[0], words[1], options: ["--json"])
                 let line = try #require(outcome.err.split(separator: "\n").first, "\(words): \(outcome)")
                 let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
                 let error = try #require(object?["error"] as? [String: Any], "\(words): \(outcome)")
                 #expect(error["code"] as? String == "notFound" && error["message"] is String, "\(words): \(outcome)")
+                #expect(outcome.status == 1, "\(words): \(outcome)")
             }
             let wrong = try await world.ubiquity("wait", "--json", "--timeout", "-1")
             #expect(wrong.status == 2 && wrong.err.hasPrefix("{\"error\":"), "\(wrong)")
@@ -60,7 +62,7 @@ import UbiquityControl
             let typo = try await world.ubiquity("stauts")
             #expect(typo.status == 2 && typo.err.contains("did you mean 'ubiquity status'?"), "\(typo)")
             let missing = try await world.ubiquity("status", "/nowhere/at/all")
-            #expect(missing.status == 3 && missing.err.contains("no such file or folder"), "\(missing)")
+            #expect(missing.status == 1 && missing.err.contains("no such file or folder"), "\(missing)")
             let daemon = try #require(a.processID)
             let name = try String(contentsOfFile: "/proc/\(daemon)/comm", encoding: .utf8)
             #expect(name == "ubiquity\n")
