@@ -39,7 +39,7 @@ struct CoordinateCommand: AsyncParsableCommand {
         if let timeout, !(0...WaitCommand.longestTimeout).contains(timeout) {
             throw ValidationError("--timeout must be a number of seconds from 0 to \(Int(WaitCommand.longestTimeout))")
         }
-        let known = use == .read ? ClaimItem.readingOptions : ClaimItem.writingOptions
+        let known = use == .read ? ReadingOptions.names : WritingOption.allCases.map(\.rawValue)
         guard let unknown = option.first(where: { !known.contains($0) }) else { return }
         let names = known.joined(separator: ", ")
         throw ValidationError("--option of \(use) is one of \(names); not \"\(Output.shown(unknown))\"")

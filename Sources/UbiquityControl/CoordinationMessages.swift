@@ -130,15 +130,8 @@ package struct ClaimItem: Codable, Hashable, Sendable {
     /// An item, or a free name in an existing folder.
     package var path: String
     package var use: Use
-    /// Some of `readingOptions`, or one of `writingOptions`.
+    /// Some of `ReadingOptions.names`, or one of `WritingOption`.
     package var options: [String]?
-
-    package static let readingOptions = [
-        "without-changes", "resolves-symbolic-link", "immediately-available-metadata-only", "for-uploading",
-    ]
-    package static let writingOptions = [
-        "for-deleting", "for-moving", "for-merging", "for-replacing", "content-independent-metadata-only",
-    ]
 
     package init(path: String, use: Use, options: [String]? = nil) {
         self.path = path

@@ -1,35 +1,11 @@
+package import UbiquityCore
+
 /// How an item will be used. The names follow NSFileCoordinator.
 package enum Access: Hashable, Sendable {
     case reading(ReadingOptions)
     case writing(WritingOption?)
     /// The content is removed from this device; the cloud keeps it.
     case evicting
-}
-
-public struct ReadingOptions: OptionSet, Hashable, Sendable {
-    public let rawValue: Int
-    public init(rawValue: Int) { self.rawValue = rawValue }
-    /// Presenters are not asked to save first: the state on disk suffices.
-    public static let withoutChanges = ReadingOptions(rawValue: 1)
-    /// The claim is on the target of a symlink. The caller resolves the link; the arbiter ignores the option.
-    public static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
-    /// The read needs only metadata: nothing is downloaded and no presenter is asked. The claim waits only for an owner
-    /// that deletes, moves or replaces the item.
-    public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
-    /// The read takes a snapshot; the claim lasts only while it is taken.
-    public static let forUploading = ReadingOptions(rawValue: 8)
-}
-
-/// How a writer will change the item; at most one option.
-package enum WritingOption: Int, Hashable, Sendable {
-    case forDeleting = 1
-    case forMoving = 2
-    /// Presenters save first, so that the writer can merge their changes.
-    case forMerging = 4
-    /// Another item replaces this one. Not for saving a document.
-    case forReplacing = 8
-    /// The write changes only attributes that do not depend on the content.
-    case contentIndependentMetadataOnly = 16
 }
 
 extension Access {

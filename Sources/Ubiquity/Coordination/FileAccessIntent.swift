@@ -1,5 +1,6 @@
 import FoundationEssentials
 import UbiquityControl
+import UbiquityCore
 
 /// An item and how a coordinated access uses it.
 ///
@@ -11,7 +12,7 @@ public struct FileAccessIntent: Hashable, Sendable {
     let options: [String]
 
     var readsContent: Bool {
-        use == .read && !options.contains(FileCoordinator.ReadingOptions.immediatelyAvailableMetadataOnly.names[0])
+        use == .read && !options.contains { ReadingOptions(named: $0) == .immediatelyAvailableMetadataOnly }
     }
 
     /// An intent to read the item.
@@ -32,24 +33,20 @@ public struct FileAccessIntent: Hashable, Sendable {
 }
 
 extension FileCoordinator.ReadingOptions {
-    var names: [String] {
-        let all: [(FileCoordinator.ReadingOptions, String)] = [
-            (.withoutChanges, "without-changes"), (.resolvesSymbolicLink, "resolves-symbolic-link"),
-            (.immediatelyAvailableMetadataOnly, "immediately-available-metadata-only"),
-            (.forUploading, "for-uploading"),
-        ]
-        return all.filter { contains($0.0) }.map(\.1)
-    }
+    /// The raw values are the same; a test verifies that.
+    var names: [String] { UbiquityCore.ReadingOptions(rawValue: rawValue).names }
 }
 
 extension FileCoordinator.WritingOption {
-    var name: String {
+    var name: String { option.rawValue }
+
+    private var option: UbiquityCore.WritingOption {
         switch self {
-        case .forDeleting: "for-deleting"
-        case .forMoving: "for-moving"
-        case .forMerging: "for-merging"
-        case .forReplacing: "for-replacing"
-        case .contentIndependentMetadataOnly: "content-independent-metadata-only"
+        case .forDeleting: .forDeleting
+        case .forMoving: .forMoving
+        case .forMerging: .forMerging
+        case .forReplacing: .forReplacing
+        case .contentIndependentMetadataOnly: .contentIndependentMetadataOnly
         }
     }
 }

@@ -88,11 +88,11 @@ struct ClaimCommands: MountCommand {
             guard options.count <= 1 else { throw UbiquityError(.invalid, "a writer has at most one option") }
             access = .writing(
                 try options.first.map { name in
-                    guard let option = WritingOption(named: name) else { throw Self.unknown(name) }
+                    guard let option = WritingOption(rawValue: name) else { throw Self.unknown(name) }
                     return option
                 })
         }
-        let resolves = options.contains("resolves-symbolic-link")
+        let resolves = options.contains { ReadingOptions(named: $0) == .resolvesSymbolicLink }
         return ClaimIntent(try parts.tree.target(at: item.path, resolvingLinks: resolves), access)
     }
 
@@ -100,38 +100,6 @@ struct ClaimCommands: MountCommand {
         UbiquityError(.invalid, "not an option of a claim: \(option)")
     }
 
-}
-
-extension ReadingOptions {
-    init?(named name: String) {
-        switch name {
-        case "without-changes": self = .withoutChanges
-        case "resolves-symbolic-link": self = .resolvesSymbolicLink
-        case "immediately-available-metadata-only": self = .immediatelyAvailableMetadataOnly
-        case "for-uploading": self = .forUploading
-        default: return nil
-        }
-    }
-}
-
-extension WritingOption {
-    var name: String {
-        switch self {
-        case .forDeleting: "for-deleting"
-        case .forMoving: "for-moving"
-        case .forMerging: "for-merging"
-        case .forReplacing: "for-replacing"
-        case .contentIndependentMetadataOnly: "content-independent-metadata-only"
-        }
-    }
-
-    init?(named name: String) {
-        let all: [WritingOption] = [
-            .forDeleting, .forMoving, .forMerging, .forReplacing, .contentIndependentMetadataOnly,
-        ]
-        guard let found = all.first(where: { $0.name == name }) else { return nil }
-        self = found
-    }
 }
 
 extension ClaimFailure {

@@ -46,7 +46,7 @@ struct CoordinationReport: MountCommand {
         }
         switch unit.access {
         case .reading: return "read \(path)"
-        case .writing(let option): return "write \(option.map { "\($0.name) " } ?? "")\(path)"
+        case .writing(let option): return "write \(option.map { "\($0.rawValue) " } ?? "")\(path)"
         case .evicting: return "evict \(path)"
         }
     }
