@@ -7,7 +7,7 @@ package struct PackageRules: Sendable, Hashable {
     private let extensions: Set<[UInt8]>
 
     /// The attribute that marks a folder. Unlike the other attributes with this prefix it is stored and synced.
-    package static let mark = Array("user.ubiquity.package".utf8)
+    package static let mark = Array("\(StatusAttribute.prefix)package".utf8)
 
     /// - Parameter extensions: With or without the dot; the case of ASCII letters is ignored.
     package init(extensions: some Sequence<String>) {

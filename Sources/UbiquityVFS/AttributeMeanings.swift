@@ -1,9 +1,8 @@
+package import UbiquityCore
+
 // The texts of the reference of attributes, `Sources/Documentation/reference/attributes.md`.
 
 extension StatusAttribute {
-    /// Whether `listxattr` shows it.
-    package var isListed: Bool { Self.listed.contains(self) }
-
     package var explanation: (values: String, meaning: String) {
         switch self {
         case .isUbiquitous: ("0, 1", "1 if the item is synced.")
@@ -48,16 +47,7 @@ extension ControlAttribute {
     }
 }
 
-/// The attributes of a file in `.versions`.
-package enum VersionAttribute: String, CaseIterable, Sendable {
-    case displayName = "display-name"
-    case savingDevice = "saving-device"
-    case isConflict = "is-conflict"
-    case isResolved = "is-resolved"
-    case versionID = "version-id"
-    case itemID = "item-id"
-    case downloadingError = "downloading-error"
-
+extension VersionAttribute {
     package var explanation: (values: String, meaning: String) {
         switch self {
         case .displayName: ("name", "The name that the file had when the version was saved.")

@@ -1,4 +1,5 @@
 internal import UbiquityCoordination
+internal import UbiquityCore
 package import UbiquitySystem
 
 /// The file system as programs see it: every use of an item is a claim. A file's claim lasts from open to release, a

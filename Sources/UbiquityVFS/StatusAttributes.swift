@@ -1,65 +1,6 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// The computed attributes `user.ubiquity.…` of an item. Every item has all listed ones, so that a listing shows the
-/// same names everywhere. An attribute that does not apply is empty.
-package enum StatusAttribute: String, CaseIterable, Sendable {
-    case isUbiquitous = "is-ubiquitous"
-    case downloadingStatus = "downloading-status"
-    case isDownloading = "is-downloading"
-    case percentDownloaded = "percent-downloaded"
-    case downloadingError = "downloading-error"
-    case downloadRequested = "download-requested"
-    case isUploaded = "is-uploaded"
-    case isUploading = "is-uploading"
-    case percentUploaded = "percent-uploaded"
-    case uploadingError = "uploading-error"
-    case hasUnresolvedConflicts = "has-unresolved-conflicts"
-    case conflictCount = "conflict-count"
-    case isExcludedFromSync = "is-excluded-from-sync"
-    case isPackage = "is-package"
-    case isPinned = "is-pinned"
-    case itemID = "item-id"
-    case versionID = "version-id"
-    case container = "container"
-    // Not listed, but readable by name.
-    /// The name of the `UbiquityError.Code`.
-    case downloadingErrorCode = "downloading-error-code"
-    case uploadingErrorCode = "uploading-error-code"
-    /// On the top folder only.
-    case identityToken = "identity-token"
-
-    static let listed = allCases.filter { ![.downloadingErrorCode, .uploadingErrorCode, .identityToken].contains($0) }
-
-    /// Whether it needs the number of conflicts. Counting those of a large folder takes a while.
-    var countsConflicts: Bool { self == .hasUnresolvedConflicts || self == .conflictCount }
-
-    /// Prefix of all computed and control attributes.
-    package static let prefix = "user.ubiquity."
-
-    var name: [UInt8] { Array((Self.prefix + rawValue).utf8) }
-
-    init?(name: [UInt8]) {
-        let prefix = Array(Self.prefix.utf8)
-        guard name.starts(with: prefix) else { return nil }
-        self.init(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self))
-    }
-}
-
-/// Attributes that start an action when set. They have no value to read and are not listed.
-package enum ControlAttribute: String, CaseIterable, Sendable {
-    case download
-    case evict
-    case pinned
-    case resolved
-
-    init?(name: [UInt8]) {
-        let prefix = Array(StatusAttribute.prefix.utf8)
-        guard name.starts(with: prefix) else { return nil }
-        self.init(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self))
-    }
-}
-
 /// The facts from which an item's status attributes are computed.
 package struct ItemFacts: Sendable {
     package var row: ItemRow

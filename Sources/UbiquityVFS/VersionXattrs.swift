@@ -17,12 +17,11 @@ final class VersionXattrs: Room {
             guard let found = memberXattrs(of: node).first(where: { $0.name == name }) else { throw Errno.ENODATA }
             return found.value
         }
-        let prefix = Array(StatusAttribute.prefix.utf8)
-        guard case .version(let id, let key, _) = node, name.starts(with: prefix),
+        guard case .version(let id, let key, _) = node,
             let version = versionNodes.version(id), let row = try index.row(key: key)
         else { throw Errno.ENODATA }
         let text: String
-        switch VersionAttribute(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self)) {
+        switch VersionAttribute(name: name) {
         case .displayName: text = version.savedName.description
         case .savingDevice: text = version.content.deviceName
         case .isConflict: text = version.kind == .conflict ? "1" : "0"
@@ -40,7 +39,7 @@ final class VersionXattrs: Room {
     func names(of node: VersionNodes.Node, caller: Caller) -> [UInt8] {
         if case .member = node { return memberXattrs(of: node).flatMap { $0.name + [0] } }
         guard case .version = node, !CopyTools.isCopying(caller.pid) else { return [] }
-        return VersionAttribute.allCases.flatMap { Array((StatusAttribute.prefix + $0.rawValue).utf8) + [0] }
+        return VersionAttribute.allCases.flatMap { $0.name + [0] }
     }
 
     /// The attributes that programs had set on the member in that version of the package.

@@ -26,7 +26,7 @@ final class Xattrs: Room {
     func value(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
         if let node = versionNodes.node(ino) { return try versions.value(of: node, name: name) }
         let (row, _) = try context.row(ino)
-        if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
+        if name.starts(with: StatusAttribute.prefixBytes) {
             if let attribute = StatusAttribute(name: name) {
                 guard attribute == .identityToken else {
                     return try facts(of: row, counting: attribute.countsConflicts).value(of: attribute)
@@ -160,8 +160,7 @@ final class Xattrs: Room {
 
     /// Unpins the item: `setfattr -x user.ubiquity.pinned` means the same as the value 0.
     private func removePin(of ino: UInt64, _ caller: Caller) throws -> Answer<Void> {
-        let name = Array("\(StatusAttribute.prefix)pinned".utf8)
-        return try setOwn(of: ino, name, [UInt8(ascii: "0")], caller)
+        try setOwn(of: ino, ControlAttribute.pinned.name, [UInt8(ascii: "0")], caller)
     }
 
     /// Changes the recorded row of an item that is deleted and still open.
@@ -305,5 +304,5 @@ final class Xattrs: Room {
 
 extension [UInt8] {
     /// Whether the name has the prefix of `ubiquity` attributes.
-    fileprivate var isOwn: Bool { starts(with: Array(StatusAttribute.prefix.utf8)) }
+    fileprivate var isOwn: Bool { starts(with: StatusAttribute.prefixBytes) }
 }

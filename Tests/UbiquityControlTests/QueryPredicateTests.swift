@@ -159,10 +159,10 @@ import UbiquityCore
             let moment = Double(random.next(2_000_000_000))
             let moments = [moment, -100 * moment, 1_500_000_000.625, .infinity, -.infinity, 1000 * moment]
             return QueryComparison(.modified, .less, [.moment(moments[random.next(moments.count)])])
-        case 3: return QueryComparison(.downloadingStatus, .isIn, [.text("current"), .text("downloaded")])
+        case 3: return QueryComparison(.status(.downloadingStatus), .isIn, [.text("current"), .text("downloaded")])
         default:
-            return random.next(2) == 0 ? QueryComparison(.isPinned, .notEqual, [.flag(true)])
-                : QueryComparison(.uploadingError, .equal, [])
+            return random.next(2) == 0 ? QueryComparison(.status(.isPinned), .notEqual, [.flag(true)])
+                : QueryComparison(.status(.uploadingError), .equal, [])
         }
     }
 

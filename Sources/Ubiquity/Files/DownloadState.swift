@@ -4,7 +4,7 @@ import UbiquitySystem
 
 /// Whether a file's content is on this device.
 enum DownloadState {
-    private static let attribute = "user.ubiquity.downloading-status"
+    private static let attribute = StatusAttribute.downloadingStatus.attribute
 
     /// Returns whether a file's content is missing here. False for a path that is in no container, not a file, or
     /// absent. Blocks.

@@ -105,7 +105,7 @@ enum SafeFile {
         guard status.isFile else { return }
         try file.setPermissions(status.permissions)
         let names = try FileSystem.xattrNames(path).filter {
-            $0.starts(with: Array("user.".utf8)) && !$0.starts(with: Array("user.ubiquity.".utf8))
+            $0.starts(with: Array("user.".utf8)) && !$0.starts(with: StatusAttribute.prefixBytes)
         }
         for name in names {
             if let value = try FileSystem.xattr(path, name) { try file.setXattr(name, value) }

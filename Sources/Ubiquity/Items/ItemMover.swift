@@ -8,7 +8,7 @@ enum ItemMover {
     private static let bufferLength = 1 << 20
     /// Prefix of the temporary name during the copy; such names are not synced.
     private static let staging = ".goutputstream-"
-    private static let ownPrefix = Array("user.ubiquity.".utf8)
+    private static let ownPrefix = StatusAttribute.prefixBytes
 
     /// Moves an item. Files that change after they were copied, or enter a copied folder later, stay at the old place.
     ///

@@ -29,10 +29,10 @@ struct ResourceValueReader {
 
     private func read(_ key: UbiquitousItem.Key, into values: inout UbiquitousItemResourceValues) throws {
         switch key {
-        case .isUbiquitousItem: values.isUbiquitousItem = try flag("is-ubiquitous") ?? false
-        case .isExcludedFromSync: values.ubiquitousItemIsExcludedFromSync = try flag("is-excluded-from-sync")
-        case .hasUnresolvedConflicts: values.ubiquitousItemHasUnresolvedConflicts = try flag("has-unresolved-conflicts")
-        case .containerDisplayName: values.ubiquitousItemContainerDisplayName = try text("container")
+        case .isUbiquitousItem: values.isUbiquitousItem = try flag(.isUbiquitous) ?? false
+        case .isExcludedFromSync: values.ubiquitousItemIsExcludedFromSync = try flag(.isExcludedFromSync)
+        case .hasUnresolvedConflicts: values.ubiquitousItemHasUnresolvedConflicts = try flag(.hasUnresolvedConflicts)
+        case .containerDisplayName: values.ubiquitousItemContainerDisplayName = try text(.container)
         case .isSyncPaused: values.ubiquitousItemIsSyncPaused = false
         case .supportedSyncControls: values.ubiquitousItemSupportedSyncControls = []
         case .isShared: values.ubiquitousItemIsShared = false
@@ -47,34 +47,41 @@ struct ResourceValueReader {
         switch key {
         case .downloadingStatus: values.ubiquitousItemDownloadingStatus = try status()
         case .isDownloaded: values.ubiquitousItemIsDownloaded = try status().map { $0 != .notDownloaded }
-        case .downloadRequested: values.ubiquitousItemDownloadRequested = try flag("download-requested")
-        case .isDownloading: values.ubiquitousItemIsDownloading = try flag("is-downloading")
-        case .percentDownloaded: values.ubiquitousItemPercentDownloaded = try number("percent-downloaded")
-        case .downloadingError: values.ubiquitousItemDownloadingError = try error("downloading-error")
-        case .isUploaded: values.ubiquitousItemIsUploaded = try flag("is-uploaded")
-        case .isUploading: values.ubiquitousItemIsUploading = try flag("is-uploading")
-        case .percentUploaded: values.ubiquitousItemPercentUploaded = try number("percent-uploaded")
-        case .uploadingError: values.ubiquitousItemUploadingError = try error("uploading-error")
+        case .downloadRequested: values.ubiquitousItemDownloadRequested = try flag(.downloadRequested)
+        case .isDownloading: values.ubiquitousItemIsDownloading = try flag(.isDownloading)
+        case .percentDownloaded: values.ubiquitousItemPercentDownloaded = try number(.percentDownloaded)
+        case .downloadingError:
+            values.ubiquitousItemDownloadingError = try error(.downloadingError, .downloadingErrorCode)
+        case .isUploaded: values.ubiquitousItemIsUploaded = try flag(.isUploaded)
+        case .isUploading: values.ubiquitousItemIsUploading = try flag(.isUploading)
+        case .percentUploaded: values.ubiquitousItemPercentUploaded = try number(.percentUploaded)
+        case .uploadingError: values.ubiquitousItemUploadingError = try error(.uploadingError, .uploadingErrorCode)
         default: break
         }
     }
 
     private func status() throws(UbiquityError) -> UbiquitousItemDownloadingStatus? {
-        try text("downloading-status").flatMap(UbiquitousItemDownloadingStatus.init(attribute:))
+        try text(.downloadingStatus).flatMap(UbiquitousItemDownloadingStatus.init(attribute:))
     }
 
-    private func error(_ name: String) throws(UbiquityError) -> UbiquitousFileError? {
-        UbiquitousFileError.reported(code: try text(name + "-code"), reason: try text(name))
+    private func error(
+        _ reason: StatusAttribute, _ code: StatusAttribute
+    ) throws(UbiquityError) -> UbiquitousFileError? {
+        UbiquitousFileError.reported(code: try text(code), reason: try text(reason))
     }
 
-    private func number(_ name: String) throws(UbiquityError) -> Double? { try text(name).flatMap(Double.init) }
+    private func number(_ attribute: StatusAttribute) throws(UbiquityError) -> Double? {
+        try text(attribute).flatMap(Double.init)
+    }
 
-    private func flag(_ name: String) throws(UbiquityError) -> Bool? { try text(name).map { $0 == "1" } }
+    private func flag(_ attribute: StatusAttribute) throws(UbiquityError) -> Bool? {
+        try text(attribute).map { $0 == "1" }
+    }
 
     /// Nil for an attribute that does not exist, because the daemon is older.
-    private func text(_ name: String) throws(UbiquityError) -> String? {
+    private func text(_ attribute: StatusAttribute) throws(UbiquityError) -> String? {
         let bytes = try describing("read the item's state", at: path) { () throws(Errno) in
-            try FileSystem.xattr(path, "user.ubiquity.\(name)")
+            try FileSystem.xattr(path, attribute.attribute)
         }
         return bytes.map { String(decoding: $0, as: UTF8.self) }
     }

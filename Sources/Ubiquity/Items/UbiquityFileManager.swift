@@ -117,7 +117,7 @@ public struct UbiquityFileManager: Sendable {
             _ = try MountFinder.locate(url.path)
             try await ItemThreads.pool.run {
                 try describing("start the download", at: url.path) { () throws(Errno) in
-                    try FileSystem.setXattr(url.path, "user.ubiquity.download", [UInt8(ascii: "1")])
+                    try FileSystem.setXattr(url.path, ControlAttribute.download.attribute, [UInt8(ascii: "1")])
                 }
             }
         }

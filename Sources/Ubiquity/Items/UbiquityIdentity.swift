@@ -36,7 +36,8 @@ enum Containers {
 
     static func token(of mount: Mounted) -> UbiquityIdentityToken? {
         // A mount that cannot be asked counts as signed out.
-        guard let bytes = try? FileSystem.xattr(mount.mountPoint, "user.ubiquity.identity-token") else { return nil }
+        let name = StatusAttribute.identityToken.attribute
+        guard let bytes = try? FileSystem.xattr(mount.mountPoint, name) else { return nil }
         return UbiquityIdentityToken(String(decoding: bytes, as: UTF8.self))
     }
 }

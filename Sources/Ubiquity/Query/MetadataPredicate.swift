@@ -156,7 +156,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
         case .current: word = .current
         }
         return MetadataPredicate(
-            .comparison(QueryComparison(.downloadingStatus, .equal, [.text(word.rawValue)])))
+            .comparison(QueryComparison(.status(.downloadingStatus), .equal, [.text(word.rawValue)])))
     }
 
     /// Matches items that meet both predicates.

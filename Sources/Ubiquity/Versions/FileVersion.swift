@@ -157,7 +157,7 @@ public final class FileVersion: Sendable {
         try await mappingFileErrors(isWriting: true) {
             try await FileAccess.run {
                 do throws(Errno) {
-                    try FileSystem.setXattr(path, "user.ubiquity.resolved", [UInt8(ascii: "1")])
+                    try FileSystem.setXattr(path, ControlAttribute.resolved.attribute, [UInt8(ascii: "1")])
                 } catch {
                     // Another device has resolved it meanwhile.
                     guard error != .ENOENT else { return }

@@ -1,35 +1,21 @@
-/// The properties of an item that a query can use. The raw values are the names of the extended attributes without
-/// their prefix, where there is one. So the text of a query and a listing of attributes use the same names.
-package enum QueryKey: String, CaseIterable, Hashable, Sendable {
+import UbiquityCore
+
+/// The properties of an item that a query can use: those of every file, and the status of an item in the cloud.
+package enum QueryKey: Hashable, Sendable {
     case name
     /// From the container's root, without a slash in front.
     case path
     /// "file", "directory", "symlink" or "special".
     case kind
     /// Of the name, without the dot.
-    case suffix = "extension"
+    case suffix
     /// In bytes; for a package, of all its contents.
     case size
     case created
     case modified
-    case isUbiquitous = "is-ubiquitous"
-    case downloadingStatus = "downloading-status"
     /// Some content is on this device, the newest or an older one.
-    case isDownloaded = "is-downloaded"
-    case isDownloading = "is-downloading"
-    case percentDownloaded = "percent-downloaded"
-    case downloadingError = "downloading-error"
-    case downloadRequested = "download-requested"
-    case isUploaded = "is-uploaded"
-    case isUploading = "is-uploading"
-    case percentUploaded = "percent-uploaded"
-    case uploadingError = "uploading-error"
-    case hasUnresolvedConflicts = "has-unresolved-conflicts"
-    case conflictCount = "conflict-count"
-    case isExcludedFromSync = "is-excluded-from-sync"
-    case isPackage = "is-package"
-    case isPinned = "is-pinned"
-    case itemID = "item-id"
+    case isDownloaded
+    case status(StatusAttribute)
 
     /// The type of its values, and so the possible comparisons.
     package enum Values: Sendable {
@@ -44,11 +30,19 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
 
     package var values: Values {
         switch self {
-        case .name, .kind, .suffix, .downloadingError, .uploadingError, .itemID: .text
+        case .name, .kind, .suffix: .text
         case .path: .path
         case .size: .size
-        case .percentDownloaded, .percentUploaded, .conflictCount: .number
         case .created, .modified: .time
+        case .isDownloaded: .flag
+        case .status(let attribute): Self.values(of: attribute)
+        }
+    }
+
+    private static func values(of attribute: StatusAttribute) -> Values {
+        switch attribute {
+        case .downloadingError, .uploadingError, .itemID: .text
+        case .percentDownloaded, .percentUploaded, .conflictCount: .number
         case .downloadingStatus: .status
         default: .flag
         }
@@ -57,8 +51,8 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     /// Whether a listing of names has it: the others need the state of the sync engine.
     package var isOfListing: Bool {
         switch self {
-        case .name, .path, .kind, .suffix, .size, .created, .modified, .itemID: true
-        default: false
+        case .name, .path, .kind, .suffix, .size, .created, .modified, .status(.itemID): true
+        case .isDownloaded, .status: false
         }
     }
 
@@ -72,10 +66,11 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
     }
 
     private static let short: [String: QueryKey] = [
-        "display-name": .name, "ext": .suffix, "status": .downloadingStatus, "conflicts": .hasUnresolvedConflicts,
-        "downloaded": .isDownloaded, "downloading": .isDownloading, "uploaded": .isUploaded,
-        "uploading": .isUploading, "pinned": .isPinned, "package": .isPackage, "ubiquitous": .isUbiquitous,
-        "excluded": .isExcludedFromSync, "requested": .downloadRequested, "id": .itemID,
+        "display-name": .name, "ext": .suffix, "status": .status(.downloadingStatus),
+        "conflicts": .status(.hasUnresolvedConflicts), "downloaded": .isDownloaded,
+        "downloading": .status(.isDownloading), "uploaded": .status(.isUploaded), "uploading": .status(.isUploading),
+        "pinned": .status(.isPinned), "package": .status(.isPackage), "ubiquitous": .status(.isUbiquitous),
+        "excluded": .status(.isExcludedFromSync), "requested": .status(.downloadRequested), "id": .status(.itemID),
     ]
 
     /// `NSMetadataItemFSNameKey`, `NSMetadataUbiquitousItemIsUploadedKey`, `kMDItemFSName` and the like.
@@ -89,12 +84,49 @@ package enum QueryKey: String, CaseIterable, Hashable, Sendable {
 
     private static let original: [String: QueryKey] = [
         "FSName": .name, "DisplayName": .name, "Path": .path, "FSSize": .size, "FSCreationDate": .created,
-        "FSContentChangeDate": .modified, "IsUbiquitous": .isUbiquitous,
-        "HasUnresolvedConflicts": .hasUnresolvedConflicts, "DownloadingStatus": .downloadingStatus,
-        "IsDownloaded": .isDownloaded, "IsDownloading": .isDownloading, "PercentDownloaded": .percentDownloaded,
-        "DownloadingError": .downloadingError, "DownloadRequested": .downloadRequested, "IsUploaded": .isUploaded,
-        "IsUploading": .isUploading, "PercentUploaded": .percentUploaded, "UploadingError": .uploadingError,
+        "FSContentChangeDate": .modified, "IsUbiquitous": .status(.isUbiquitous),
+        "HasUnresolvedConflicts": .status(.hasUnresolvedConflicts), "DownloadingStatus": .status(.downloadingStatus),
+        "IsDownloaded": .isDownloaded, "IsDownloading": .status(.isDownloading),
+        "PercentDownloaded": .status(.percentDownloaded), "DownloadingError": .status(.downloadingError),
+        "DownloadRequested": .status(.downloadRequested), "IsUploaded": .status(.isUploaded),
+        "IsUploading": .status(.isUploading), "PercentUploaded": .status(.percentUploaded),
+        "UploadingError": .status(.uploadingError),
     ]
+}
+
+extension QueryKey: RawRepresentable, CaseIterable {
+    /// Attributes that no query needs.
+    private static let notQueried: Set<StatusAttribute> = [
+        .versionID, .container, .downloadingErrorCode, .uploadingErrorCode, .identityToken,
+    ]
+
+    package static let allCases: [QueryKey] =
+        [.name, .path, .kind, .suffix, .size, .created, .modified]
+        + StatusAttribute.allCases.filter { !notQueried.contains($0) }.flatMap { attribute -> [QueryKey] in
+            attribute == .downloadingStatus ? [.status(attribute), .isDownloaded] : [.status(attribute)]
+        }
+
+    private static let named = Dictionary(allCases.map { ($0.rawValue, $0) }) { first, _ in first }
+
+    package init?(rawValue: String) {
+        guard let key = Self.named[rawValue] else { return nil }
+        self = key
+    }
+
+    /// The name in a query.
+    package var rawValue: String {
+        switch self {
+        case .name: "name"
+        case .path: "path"
+        case .kind: "kind"
+        case .suffix: "extension"
+        case .size: "size"
+        case .created: "created"
+        case .modified: "modified"
+        case .isDownloaded: "is-downloaded"
+        case .status(let attribute): attribute.rawValue
+        }
+    }
 }
 
 /// One value of an item, or a value it is compared with.

@@ -1,3 +1,5 @@
+import UbiquityCore
+
 // Messages of queries at the local socket.
 
 /// Where a query looks.
@@ -124,6 +126,13 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         case .size: .number(Double(item.size))
         case .created: .time(createdAt)
         case .modified: .time(modifiedAt)
+        case .isDownloaded: .flag(item.downloadingStatus != .notDownloaded)
+        case .status(let attribute): value(of: attribute)
+        }
+    }
+
+    private func value(of attribute: StatusAttribute) -> QueryValue? {
+        switch attribute {
         case .itemID: item.itemID.map(QueryValue.text)
         case .isUbiquitous: .flag(item.isUbiquitous)
         case .isExcludedFromSync: .flag(item.isExcludedFromSync)
@@ -131,14 +140,13 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         case .isPinned: .flag(item.isPinned)
         case .hasUnresolvedConflicts: .flag(item.hasUnresolvedConflicts)
         case .conflictCount: .number(Double(item.conflictCount))
-        default: transferValue(of: key)
+        default: transferValue(of: attribute)
         }
     }
 
-    private func transferValue(of key: QueryKey) -> QueryValue? {
-        switch key {
+    private func transferValue(of attribute: StatusAttribute) -> QueryValue? {
+        switch attribute {
         case .downloadingStatus: .text(item.downloadingStatus.rawValue)
-        case .isDownloaded: .flag(item.downloadingStatus != .notDownloaded)
         case .isDownloading: .flag(item.isDownloading)
         case .percentDownloaded: .number(item.percentDownloaded)
         case .downloadingError: item.downloadingError.map(QueryValue.text)

@@ -94,7 +94,7 @@ private final class Candidate {
         case .kind: .text(ItemLook.word(row.kind))
         case .created: .time(row.createdAt.seconds)
         case .modified: .time(row.modifiedAt.seconds)
-        case .itemID: .text(entry.id.description)
+        case .status(.itemID): .text(entry.id.description)
         case .size where row.kind == .file: .number(Double(row.size))
         default: try record().value(of: key)
         }
