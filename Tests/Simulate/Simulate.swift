@@ -23,7 +23,7 @@ struct Simulate: ParsableCommand {
     @Option(help: "Run only this seed.")
     var seed: UInt64?
 
-    @Option(help: "A fault to plant: conflict-rule, lost-upload, skipped-fsync, forgotten-deletion or unchecked-records.")
+    @Option(help: "A fault to plant: \(PlantedFault.allCases.map(\.rawValue).joined(separator: ", ")).")
     var `break`: PlantedFault?
 
     @Flag(help: "Print the whole trace of the shortest failing world.")
@@ -94,7 +94,9 @@ struct Simulate: ParsableCommand {
         }
         print(trace ? shortest.failure.trace : shortest.failure.history)
         print(shortest.failure.reason)
-        print("again: scripts/simulate --seed \(plan.seed)\(`break`.map { " --break \($0.rawValue)" } ?? "")\n")
+        let kind = profile.map { " --profile \($0.rawValue)" } ?? ""
+        let fault = `break`.map { " --break \($0.rawValue)" } ?? ""
+        print("again: scripts/simulate --seed \(plan.seed)\(kind)\(fault)\n")
     }
 }
 

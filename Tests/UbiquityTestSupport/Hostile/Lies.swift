@@ -7,8 +7,9 @@ internal import UbiquityWire
 final class Lies: Sendable {
     /// The number of records that are remembered.
     private static let remembered = 200
+    /// No ignore file is among them: its rules would rightly keep items of a device from the cloud.
     private static let names = [
-        "a", "b", "c.txt", ".versions", "..", ".", "", "x/y", "\u{0}", "Documents", ".ubiquityignore", "a.rtfd",
+        "a", "b", "c.txt", ".versions", "..", ".", "", "x/y", "\u{0}", "Documents", "a.rtfd",
         String(repeating: "n", count: 256), "e\u{301}", "\u{1B}[2J",
     ]
 

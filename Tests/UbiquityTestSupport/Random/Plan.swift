@@ -73,7 +73,11 @@ package struct Plan: Sendable {
             // A document that one process removes and creates again is the same document. With two processes it is
             // another.
             process: seed.isMultiple(of: 2) ? ProcessHost.id : 0)
-        options.isCloudHostile = profile == .hostile
+        if profile == .hostile {
+            options.isCloudHostile = true
+            // An eager device waits for every content. A hostile cloud announces contents that do not exist.
+            for name in options.devices { options.settings[name, default: .init()].policy = .lazy }
+        }
         return options
     }
 
