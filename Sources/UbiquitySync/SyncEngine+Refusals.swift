@@ -1,6 +1,7 @@
 internal import Logging
 internal import UbiquityCore
 internal import UbiquityIndex
+internal import UbiquitySystem
 
 // Commits that the cloud refuses.
 extension SyncEngine {
@@ -15,7 +16,10 @@ extension SyncEngine {
 
     /// Divides a refused group: the offending change waits, and all others are sent.
     func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
-        guard outgoing.owners.isEmpty else { return noteRefusal(of: group.map(\.row.key), error) }
+        guard outgoing.owners.isEmpty else {
+            if error.code == .invalid { for change in group { try await renew(change.row) } }
+            return noteRefusal(of: group.map(\.row.key), error)
+        }
         if error.code == .quotaExceeded {
             let (fitting, refused) = try await quota.divide(group)
             for change in refused { problems.note(error, .upload, of: change.row.key) }
@@ -31,11 +35,25 @@ extension SyncEngine {
                 metadata: [
                     "item": "\(row.id)", "name": "\(row.entry?.name.description ?? "")", "reason": "\(error)",
                 ])
-            return problems.note(error, .upload, of: group[0].row.key)
+            if error.code == .invalid { try await renew(row) }
+            return problems.note(error, .upload, of: row.key)
         }
         let middle = Self.middle(of: group)
         try await commit(Array(group[..<middle]), outgoing)
         try await commit(Array(group[middle...]), outgoing)
+    }
+
+    /// Gives a refused new item another id. The cloud may have deleted an item of another kind that had the id.
+    private func renew(_ row: ItemRow) async throws {
+        let now = timekeeper.now()
+        try await pool.run { [index] in
+            try index.write(.remote) { transaction in
+                guard let current = try transaction.row(key: row.key), current.id == row.id, !current.isDeleted,
+                    current.dirty.contains(.created), try transaction.remote(id: row.id) == nil
+                else { return }
+                try KindConflict(transaction: transaction, now: now).separate(current)
+            }
+        }
     }
 
     /// Where to divide a group of at least two changes: as near to the middle as possible, between changes that do not

@@ -1,5 +1,6 @@
 package import UbiquityCore
 internal import UbiquitySystem
+internal import UbiquityWire
 
 /// The direction of a transfer.
 package enum TransferDirection: Sendable, Hashable { case upload, download }
@@ -106,6 +107,11 @@ extension UbiquityError {
         case let error as UbiquityError: error
         case let full as CloudIsFull: full.reason
         case is CancellationError: UbiquityError(.cancelled, "cancelled")
+        case is MissingChunks:
+            UbiquityError(
+                .damaged, "the cloud lacks a part of the content",
+                remedy: "run 'ubiquity doctor --repair' on a device that has it")
+        case is OutdatedCommit, is PackageConflict: WireFailure(error).error
         default: UbiquityError(.io, "\(error)")
         }
     }

@@ -99,8 +99,9 @@ package final class FeedReader: SyncRoom {
         throw CancellationError()
     }
 
-    /// Places records that waited for a name from one look to the next, although an excluded item has the name. Had the
-    /// ignore rules changed too, that item would have been uploaded by now.
+    /// Places records that waited for a name from one look to the next, although an item that only this device has uses
+    /// it: an excluded item, or a placeholder of another cloud. Had the ignore rules changed, the excluded item would
+    /// have been uploaded by now. Had this cloud the placeholder's item, the feed would have reported it.
     private func placeWaiting() async throws {
         let now = timekeeper.uptime(), last = waiting.withLock { $0 }
         guard now - last.at >= SyncLimits.pollInterval else { return }
@@ -114,7 +115,7 @@ package final class FeedReader: SyncRoom {
         guard !overdue.isEmpty else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
-            settler.movesIgnoredAside = true
+            settler.movesLocalAside = true
             for id in overdue { try settler.settle(id) }
             return settler.dropped
         }

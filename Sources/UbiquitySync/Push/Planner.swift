@@ -163,6 +163,8 @@ package struct Planner {
 
     private mutating func addChange(of row: ItemRow) throws {
         if row.isDeleted { return try addDeletion(row) }
+        // This cloud has no item that the changes could apply to.
+        if !row.dirty.contains(.created), try reader.isOfAnotherCloud(row) { return unchanged.append(row) }
         guard let fields = try fields(of: row) else { return }
         guard fields != ChangedFields() else {
             // Only attributes can cancel out completely. A content that is not ready is still a change.

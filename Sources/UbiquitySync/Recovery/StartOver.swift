@@ -9,9 +9,38 @@ extension IndexTransaction {
             if row.isDeleted {
                 try delete(row)
             } else if row.kind != .file || row.contentState == .complete {
-                try sendAsNew(row)
+                try sendAsNew(placeAgain(row))
             }
         }
         try forgetAllRemotes()
     }
+
+    /// Gives an item without a place one with a free name, because the present cloud may never report a place.
+    private func placeAgain(_ row: ItemRow) throws -> ItemRow {
+        guard row.entry == nil else { return row }
+        let record = try remote(id: row.id)
+        var folder = ItemKey.root
+        if let parent = try record.flatMap({ try self.row(id: $0.parent) }), parent.kind == .directory,
+            parent.entry != nil, !parent.staysHere, try isWithinReach(parent.key, row.key) == false
+        {
+            folder = parent.key
+        }
+        let name = record?.name ?? ItemName(stored: Array("Recovered".utf8))
+        var entry = ItemRow.Entry(parent: folder, name: name), number = 2
+        while try child(of: folder, named: entry.name) != nil {
+            entry.name = name.numbered(number)
+            number += 1
+        }
+        var next = row
+        next.entry = entry
+        try update(next, before: row)
+        note(.added, before: row, after: next)
+        if row.kind == .hardLink { try touchLinked(row.linkedID, now: row.changedAt) }
+        return next
+    }
+}
+
+extension IndexQueries {
+    /// Whether the row is a placeholder of another cloud (see `startOver`). The present cloud does not have the item.
+    func isOfAnotherCloud(_ row: ItemRow) throws -> Bool { try row.isPlaceholder && remote(id: row.id) == nil }
 }

@@ -102,7 +102,9 @@ package struct StatusReader: SyncRoom {
         while true {
             let rows = try reader.wanted(eager: 0, after: last, limit: disk == nil ? 1 : SyncLimits.rowsPerRead)
             guard let end = rows.last else { break }
-            guard rows.allSatisfy({ lacksSpace($0, size: $0.size, disk) }) else { return true }
+            // A placeholder of another cloud stays wanted, and nothing can be downloaded for it.
+            let isDue = try rows.contains { try !lacksSpace($0, size: $0.size, disk) && !reader.isOfAnotherCloud($0) }
+            guard !isDue else { return true }
             last = end.key
         }
         let replaced = try reader.records(.awaitingContent, limit: disk == nil ? 1 : SyncLimits.settleBatch)

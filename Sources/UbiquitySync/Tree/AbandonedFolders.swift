@@ -47,6 +47,21 @@ struct AbandonedFolders {
         return true
     }
 
+    /// Removes the placeholders of another cloud from a deleted folder that contains nothing else.
+    /// - Returns: the backing files to drop.
+    func removePlaceholders(in folder: ItemRow) throws -> [ContentID] {
+        guard folder.kind == .directory else { return [] }
+        let children = try transaction.children(of: folder.key, after: nil, limit: SyncLimits.abandonedItems)
+        guard children.count < SyncLimits.abandonedItems,
+            try children.allSatisfy({ try $0.dirty.isEmpty && !$0.isLinked && transaction.isOfAnotherCloud($0) })
+        else { return [] }
+        for child in children {
+            try transaction.delete(child)
+            transaction.note(.removed, before: child, after: nil)
+        }
+        return children.compactMap(\.content)
+    }
+
     /// Removes the folders that are empty by now.
     func remove(limit: Int) throws {
         for row in try transaction.lingering(limit: limit) {

@@ -63,8 +63,7 @@ package struct CommitApplier {
                 throw UbiquityError(.invalid, "the cloud merged a \(planned.change.kind) into another kind of item")
             }
         }
-        let isFolder = planned.change.kind == .directory
-        guard id != .root, result.item.map({ $0.id == id && ($0.kind == .directory) == isFolder }) ?? true else {
+        guard id != .root, result.item.map({ $0.id == id && $0.kind == planned.change.kind }) ?? true else {
             throw UbiquityError(.invalid, "the cloud's answer to a commit is about another item")
         }
     }

@@ -53,6 +53,21 @@ extension Settler {
         return ItemRow.Entry(parent: parent, name: name.numbered(number))
     }
 
+    /// Moves an item that only this device has to the next free name: an excluded item, a folder that remains only for
+    /// excluded items, or a placeholder of another cloud. It has no other place to wait for.
+    func moveAside(_ local: ItemRow) throws -> Bool {
+        guard let entry = local.entry, let folder = try transaction.row(key: entry.parent) else { return false }
+        var row = local
+        // A folder that remains for excluded items is not excluded itself.
+        row.entry = local.isExcluded
+            ? ItemRow.Entry(
+                parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
+            : try freeEntry(in: folder.key, near: entry.name)
+        try transaction.update(row, before: local)
+        transaction.note(.moved, before: local, after: row)
+        return true
+    }
+
     /// Keeps an edit of the double as a new document.
     private func separate(_ double: ItemRow, from row: ItemRow) throws {
         var next = double

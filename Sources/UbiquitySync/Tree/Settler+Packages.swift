@@ -84,6 +84,7 @@ extension Settler {
     }
 
     mutating func hold(_ item: RemoteItem) throws {
+        guard try admit(item) else { return }
         let old = try transaction.remote(id: item.id)
         if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
             return try transaction.noteInSnapshot(item.id)

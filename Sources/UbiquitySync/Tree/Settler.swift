@@ -17,8 +17,8 @@ package struct Settler {
     let trustsPrivileges: Bool
     /// Backing files that are unreferenced once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
-    /// Whether an item that an ignore file excludes gives up its name for a synced one and takes another.
-    var movesIgnoredAside = false
+    /// Whether items that the cloud does not have give up their names for records, and get others.
+    var movesLocalAside = false
     /// Whether some package is held. Nil until it is queried.
     var holdsPackages: Bool?
     private let checksRecords: Bool
@@ -58,16 +58,25 @@ package struct Settler {
 
     /// Applies a record from the feed or from a commit's answer. A record older than the known one changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
-        guard item.id != .root else { return }
-        if checksRecords, let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
-            ignored.append((item.id, reason))
-            // Otherwise the end of a snapshot would take the item for deleted.
-            return try transaction.noteInSnapshot(item.id)
-        }
+        guard try admit(item) else { return }
         let wasLocal = try separateLocal(item.id)
         try apply(item)
         // Local hard links to the item now refer to the cloud's item.
         if wasLocal { try transaction.touchLinked(item.id, now: now) }
+    }
+
+    /// Whether the record obeys the rules. If so, a local item of another kind with its id is separated from it.
+    mutating func admit(_ item: RemoteItem) throws -> Bool {
+        guard item.id != .root else { return false }
+        guard checksRecords else { return true }
+        if let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
+            ignored.append((item.id, reason))
+            // Otherwise the end of a snapshot would take the item for deleted.
+            try transaction.noteInSnapshot(item.id)
+            return false
+        }
+        if let content = try KindConflict(transaction: transaction, now: now).resolve(with: item) { try drop(content) }
+        return true
     }
 
     private mutating func apply(_ item: RemoteItem) throws {
@@ -270,14 +279,16 @@ package struct Settler {
             // An excluded item may be uploaded in a moment, if the ignore rules have changed too. It keeps its name
             // until the record has waited for a while.
             guard let name = other.entry?.name,
-                movesIgnoredAside || transaction.isLocalEverywhere(name, other.kind)
+                movesLocalAside || transaction.isLocalEverywhere(name, other.kind)
             else { return false }
             return try moveAside(other)
         }
         if other.flags.contains(.lingering) { return try moveAside(other) }
-        guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry,
-            let remote = try transaction.remote(id: other.id)
-        else { return false }
+        guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry else { return false }
+        guard let remote = try transaction.remote(id: other.id) else {
+            // The placeholder of another cloud stays, because its content may return. It only loses its name.
+            return try movesLocalAside && transaction.isOfAnotherCloud(other) && moveAside(other)
+        }
         if remote.isDeleted {
             switch try abandoned.contents(in: other) {
             case .changed: return false
@@ -290,21 +301,6 @@ package struct Settler {
             guard isElsewhere else { return false }
         }
         try transaction.detach(other)
-        return true
-    }
-
-    /// Moves an excluded item, or a folder that remains only for excluded items, to the next free name. It has no other
-    /// place to wait for, and no other device knows it.
-    private mutating func moveAside(_ local: ItemRow) throws -> Bool {
-        guard let entry = local.entry, let folder = try transaction.row(key: entry.parent) else { return false }
-        var row = local
-        // A folder that remains for excluded items is not excluded itself.
-        row.entry = local.isExcluded
-            ? ItemRow.Entry(
-                parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
-            : try freeEntry(in: folder.key, near: entry.name)
-        try transaction.update(row, before: local)
-        transaction.note(.moved, before: local, after: row)
         return true
     }
 
@@ -379,6 +375,7 @@ package struct Settler {
         // A local edit or a new child wins over the deletion: the cloud restores the item at the commit.
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
         if row.isWriting { return false }
+        for content in try abandoned.removePlaceholders(in: row) { try drop(content) }
         if try transaction.hasChildren(row.key) { return try abandoned.linger(row) }
         if row.isLinked, try keepForOtherNames(row) { return false }
         if let content = row.content { try drop(content) }

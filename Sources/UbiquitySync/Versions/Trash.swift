@@ -181,8 +181,8 @@ package struct Trash: SyncRoom {
                 return try await sender.send(request)
             } catch let error as OutdatedCommit {
                 try await sender.raiseNumbers(after: error)
-            } catch let full as CloudIsFull {
-                throw full.reason
+            } catch let refusal where refusal is CloudIsFull || refusal is MissingChunks || refusal is PackageConflict {
+                throw UbiquityError.from(refusal)
             }
         }
         throw UbiquityError(

@@ -100,13 +100,20 @@ struct VersionActions: SyncRoom {
             }
         } catch let error as OutdatedCommit {
             try await sender.raiseNumbers(after: error)
+        } catch let error as MissingChunks {
+            try await divide(decided, .from(error))
         } catch let error as UbiquityError where SyncEngine.isAboutContent(error) {
-            guard decided.count > 1 else { return try await refuse(decided[0], error) }
-            for one in decided { try await commit([one]) }
+            try await divide(decided, error)
         }
     }
 
-    /// Drops decisions that the cloud refuses for good: the account is full, or the cloud is another one.
+    private func divide(_ decided: [Decided], _ error: UbiquityError) async throws {
+        guard decided.count > 1 else { return try await refuse(decided[0], error) }
+        for one in decided { try await commit([one]) }
+    }
+
+    /// Drops decisions that the cloud refuses for good: the account is full, the cloud is another one, or it has lost a
+    /// part of the version.
     private func refuse(_ decided: Decided, _ error: UbiquityError) async throws {
         logger.warning(
             "the cloud refuses a decision about a version",
