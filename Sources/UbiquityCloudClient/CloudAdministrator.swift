@@ -66,6 +66,11 @@ package final class CloudAdministrator: Sendable {
         try await ask(RemovedDevice.self, .DELETE, Self.path("devices/\(PercentEncoding.encode(device))", account))
     }
 
+    /// Asks for the space that an account takes on the cloud's disk.
+    package func usage(of account: String?) async throws -> AccountUsage {
+        try await ask(AccountUsage.self, .GET, Self.path("usage", account))
+    }
+
     /// Removes all deleted items of a container for ever.
     package func emptyTrash(of container: ContainerID, of account: String?) async throws -> PurgedItems {
         try await ask(PurgedItems.self, .DELETE, Self.path(Self.trash(container), account))

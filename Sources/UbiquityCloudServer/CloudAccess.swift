@@ -73,6 +73,14 @@ struct CloudAccess: Sendable {
         return try named(request, holder)
     }
 
+    /// The account that a request reads about, and the rights of its token.
+    func seenAccount(
+        _ request: Request, _ context: CloudContext
+    ) async throws -> (account: String, rights: TokenRights) {
+        let holder = try await holder(request, context)
+        return (try named(request, holder), holder.rights)
+    }
+
     private func named(_ request: Request, _ holder: TokenHolder) throws -> String {
         guard let name = request.uri.queryParameters["account"].map(String.init), name != holder.account else {
             return holder.account

@@ -43,6 +43,7 @@ package final class CloudServer: Sendable {
         AccountRoutes(access: access).add(to: router)
         TokenRoutes(access: access).add(to: router)
         PurgeRoutes(access: access).add(to: router)
+        UsageRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
         PageRoutes(access: access).add(to: router)
         routes = router.routes.map { "\($0.method) \($0.path)" }

@@ -65,6 +65,8 @@ package enum CloudLimits {
     /// In seconds: a chunk's request time is recorded at most this often. The cloud keeps an unused chunk that much
     /// longer than promised.
     package static let askedAgainAfter = 3600.0
+    /// Documents of a container that a usage report lists. The others are one sum.
+    package static let listedDocuments = 1000
     /// Limit for counting rows: a page must be ready within a second.
     package static let countedRows = 2_000_000
     /// Rows that one transaction of the upkeep touches: commits wait no longer than that takes.

@@ -52,6 +52,7 @@ import UbiquityWire
         "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 403, 200, 404],
         // The rights of the own token, and the account's tokens and devices.
         "GET /v1/rights": [401, 401, 200, 200, 200, 200, 200],
+        "GET /v1/usage": [401, 401, 200, 200, 200, 200, 200],
         "GET /v1/tokens": [401, 401, 200, 200, 403, 403, 200],
         "POST /v1/tokens": [401, 401, 201, 201, 403, 403, 201],
         "DELETE /v1/tokens/{token}": [401, 401, 404, 204, 403, 403, 404],

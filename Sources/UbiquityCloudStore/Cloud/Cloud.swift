@@ -165,6 +165,7 @@ package final class Cloud: Sendable {
     package var tokens: AccountTokens { AccountTokens(cloud: self) }
     package var devices: AccountDevices { AccountDevices(cloud: self) }
     package var purges: Purges { Purges(cloud: self) }
+    package var survey: UsageSurvey { UsageSurvey(cloud: self) }
 
     /// Moves the database's log into it and empties the log, which has deleted rows still. The next call does it if a
     /// reader keeps the log now.
