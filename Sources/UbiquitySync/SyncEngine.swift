@@ -13,6 +13,8 @@ package import UbiquityWire
 ///
 /// - `Feed/`: `FeedReader` reads the change feed.
 /// - `Tree/`: `Settler` places records in the index, `CommitApplier` applies answers to commits. Both are pure.
+/// - `Push/`: `ChangeSender` sends local changes, `Gatherer` selects them, `ContentUploader` uploads large contents.
+/// - `Packages/`: `PackageSync` gathers the changes of a package, and decides when two devices have changed it.
 /// - `Fetch/`: `Downloader` fills placeholders, `BackgroundDownloads` fetches unasked, `CacheSpace` keeps the limits.
 /// - `Versions/`: `VersionService` lists versions, `VersionActions` sends decisions, `Trash` restores deleted items.
 /// - `Recovery/`: `Recovery` and `PowerLoss` repair what the last run left, `Maintenance` works every few seconds.
@@ -21,14 +23,11 @@ package final class SyncEngine: SyncRoom {
     package let context: SyncContext
     let sender: CommitSender
     package let feedReader: FeedReader
-    let unknownItems: UnknownItems
     let claims: PackageClaims
     package let fetch: FetchRooms
     package let versions: VersionService
     let maintenance: Maintenance
-    let hold: DeletionHold
-    let quota: AccountQuota
-    let push = Lock(PushState())
+    let push: PushRooms
 
     /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
     ///   passes its own executor and calls `run` on it.
@@ -43,15 +42,13 @@ package final class SyncEngine: SyncRoom {
                 timekeeper: timekeeper, random: random, pool: pool, logger: logger, executor: executor))
         sender = CommitSender(context)
         feedReader = FeedReader(context)
-        unknownItems = UnknownItems(context)
         claims = PackageClaims(context)
         fetch = FetchRooms(context, claims)
         versions = VersionService(context)
         maintenance = Maintenance(context: context, recovery: Recovery(context, fetch.inUse), space: fetch.space)
-        hold = DeletionHold(context)
-        quota = AccountQuota(context)
+        push = PushRooms(context, sender, claims, fetch.packages)
         index.observe { [weak self] events in self?.wakeLoops(for: events) }
-        hold.recall()
+        push.hold.recall()
     }
 
     /// Binds the object that knows the open files. Call it once, before `run`. Without it, no file counts as open.
@@ -66,7 +63,7 @@ package final class SyncEngine: SyncRoom {
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.feedReader.run() }
-            group.addTask { await self.runPush() }
+            group.addTask { await self.push.changes.run() }
             group.addTask { await self.fetch.background.run() }
             group.addTask { await self.maintenance.run() }
             group.addTask { await self.fetch.space.watch() }
@@ -136,7 +133,6 @@ extension SyncEngine: Materializer {
     package var status: StatusReader { StatusReader(context: context, fetch: fetch) }
     package var trash: Trash { Trash(context: context, sender: sender) }
     package var powerLoss: PowerLoss { PowerLoss(context: context) }
-    var versionActions: VersionActions { VersionActions(context: context, sender: sender) }
     package var downloader: Downloader { fetch.downloader }
     package var space: CacheSpace { fetch.space }
     package var versionDownloads: VersionDownloads { fetch.versions }
@@ -160,13 +156,13 @@ extension SyncEngine: Materializer {
     package func evict(_ key: ItemKey) throws -> Bool { try fetch.evictor.evict(key) }
     package func status(of row: ItemRow) throws -> ItemSyncStatus { try status.status(of: row) }
     /// The number of deletions that wait for a person's decision.
-    package var heldDeletions: Int { hold.count }
+    package var heldDeletions: Int { push.hold.count }
     /// Releases the deletions on hold for upload.
     /// - Returns: how many.
-    package func confirmDeletions() throws -> Int { try hold.confirm() }
+    package func confirmDeletions() throws -> Int { try push.hold.confirm() }
     /// Restores the deletions on hold as placeholders with the cloud's state.
     /// - Returns: how many.
-    package func undoDeletions() throws -> Int { try hold.undo() }
+    package func undoDeletions() throws -> Int { try push.hold.undo() }
     /// Why the item's upload and its download wait. Nil if they need not wait.
     package func waits(of row: ItemRow, _ reader: IndexReader) throws -> (upload: ItemWait?, download: ItemWait?) {
         let uploader = WaitFinder.Uploader(

@@ -102,7 +102,7 @@ struct VersionActions: SyncRoom {
             try await sender.raiseNumbers(after: error)
         } catch let error as MissingChunks {
             try await divide(decided, .from(error))
-        } catch let error as UbiquityError where SyncEngine.isAboutContent(error) {
+        } catch let error as UbiquityError where error.isAboutContent {
             try await divide(decided, error)
         }
     }

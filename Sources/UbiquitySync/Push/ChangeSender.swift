@@ -4,9 +4,41 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// The push loop: sends local changes in order, metadata before large contents.
-extension SyncEngine {
-    func runPush() async {
+/// The push loop: sends local changes in order, metadata before large contents.
+///
+/// It holds nothing but the rooms that it drives. The engine calls `run`. `Gatherer` selects a group, `CommitSender`
+/// sends it, `CommitApplier` applies the answer, and `CommitOutcomes` records it. `ContentUploader` works beside it.
+/// `PackageSync` decides about a package that two devices have changed.
+final class ChangeSender: SyncRoom {
+    let context: SyncContext
+    private let sender: CommitSender
+    private let gatherer: Gatherer
+    private let contents: PendingContents
+    private let uploader: ContentUploader
+    private let quota: AccountQuota
+    private let packages: PackageSync
+    private let outcomes: CommitOutcomes
+    private let unknownItems: UnknownItems
+
+    init(
+        _ context: SyncContext, _ sender: CommitSender, _ gatherer: Gatherer, _ contents: PendingContents,
+        _ quota: AccountQuota, _ packages: PackageSync, _ outcomes: CommitOutcomes
+    ) {
+        self.context = context
+        self.sender = sender
+        self.gatherer = gatherer
+        self.contents = contents
+        uploader = ContentUploader(context, sender, contents, quota)
+        self.quota = quota
+        self.packages = packages
+        self.outcomes = outcomes
+        unknownItems = UnknownItems(context)
+    }
+
+    private var versionActions: VersionActions { VersionActions(context: context, sender: sender) }
+
+    /// Runs until the task is cancelled.
+    func run() async {
         await withDiscardingTaskGroup { uploads in
             while !Task.isCancelled {
                 await agenda.wait(for: .push, atMost: agenda.timeToNextUpload(holdEnd: index.timeUntilHoldEnds()))
@@ -18,7 +50,7 @@ extension SyncEngine {
                 else { continue }
                 do {
                     var nextLook = timekeeper.uptime() + SyncLimits.othersRest
-                    while !Task.isCancelled, feed.isCaughtUp, let sent = try await pushOnce() {
+                    while !Task.isCancelled, feed.isCaughtUp, let sent = try await sendNext() {
                         if SyncLimits.stream.contains(sent) { try await timekeeper.sleep(for: SyncLimits.streamRest) }
                         // A program that creates many files must not delay large contents.
                         let start = timekeeper.uptime()
@@ -30,7 +62,7 @@ extension SyncEngine {
                     }
                     try await startOthers(&uploads)
                 } catch {
-                    await noteFailure(error)
+                    await pause(after: error)
                 }
             }
         }
@@ -39,12 +71,12 @@ extension SyncEngine {
     /// Starts work beside the groups of small changes: version actions and large uploads.
     private func startOthers(_ uploads: inout DiscardingTaskGroup) async throws {
         while !Task.isCancelled, try await versionActions.send() {}
-        for row in try await pool.run({ try self.largeContents() }) {
-            uploads.addTask { await self.upload(row) }
+        for row in try await pool.run({ try self.uploader.largeContents() }) {
+            uploads.addTask { await self.uploader.upload(row) }
         }
     }
 
-    private func noteFailure(_ error: any Error) async {
+    private func pause(after error: any Error) async {
         let error = UbiquityError.from(error)
         guard error.code != .cancelled else { return }
         logger.info("cannot send changes", metadata: ["reason": "\(error)"])
@@ -52,7 +84,7 @@ extension SyncEngine {
             // The feed loop detects when the cloud is reachable again and wakes this one.
             feed.update { $0.isCaughtUp = false }
             let seen = connection.changed.generation
-            let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
+            let wait = max(connection.failed(error), outcomes.nextPause())
             await connection.changed.wait(since: seen, atMost: wait, timekeeper)
             agenda.happened(.feedIsNeeded)
         } else {
@@ -63,25 +95,31 @@ extension SyncEngine {
 
     /// Sends one group.
     /// - Returns: the number of changes, or nil if nothing could be sent.
-    private func pushOnce() async throws -> Int? {
+    private func sendNext() async throws -> Int? {
         try connection.requireAllowed()
         await quota.refresh()
-        guard let outgoing = try await gather() else { return nil }
+        guard let outgoing = try await gatherer.gather() else { return nil }
         if !outgoing.ahead.isEmpty {
             do { try await sendAhead(outgoing) } catch let error as UbiquityError
-                where error.code == .noSpace || Self.isAboutContent(error)
+                where error.code == .noSpace || error.isAboutContent
             {
-                noteRefusal(of: Array(outgoing.ahead.keys), error)
+                outcomes.recordRefusal(of: Array(outgoing.ahead.keys), error)
             }
         }
         if !outgoing.group.isEmpty { try await commit(outgoing.group, outgoing) }
         return outgoing.group.count
     }
 
+    /// Uploads chunks ahead of a package's commit.
+    private func sendAhead(_ outgoing: Outgoing) async throws {
+        try await uploader.upload(outgoing.chunks, outgoing.chunks.reduce(0) { $0 + $1.bytes.count })
+        contents.keep(outgoing.ahead)
+    }
+
     // MARK: Committing
 
     /// Commits a group. If the cloud refuses it, the group is halved until the offending change is alone.
-    func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
+    private func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
         var generator = SourcedGenerator(random)
         let request = CommitRequest(
             id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
@@ -90,17 +128,17 @@ extension SyncEngine {
         do {
             let response = try await sender.send(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
-            noteDecided(outgoing.owners)
+            packages.backlog.recordDecided(outgoing.owners)
         } catch let error as MissingChunks {
-            forgetPrepared(group, lacking: Set(error.ids))
+            outcomes.forgetPrepared(group, lacking: Set(error.ids))
         } catch let conflict as PackageConflict {
-            try await decide(conflict, group, outgoing)
+            try await packages.decide(conflict, group, outgoing)
         } catch let error as OutdatedCommit {
             // The group is planned anew at once from the current state.
             try await sender.raiseNumbers(after: error)
         } catch let full as CloudIsFull {
             try await divide(group, outgoing, full.reason)
-        } catch let error as UbiquityError where Self.isAboutContent(error) {
+        } catch let error as UbiquityError where error.isAboutContent {
             try await divide(group, outgoing, error)
         }
     }
@@ -126,95 +164,58 @@ extension SyncEngine {
         }
         discard(dropped)
         agenda.pauseDeletions(kept, of: group.map(\.row.key))
-        noteSent(group)
+        outcomes.recordSent(group)
     }
 
-    /// Records that the cloud has the changes and that the index knows it.
-    func noteSent(_ group: [PlannedChange]) {
-        hold.recordSent(group)
-        noteFolderTimes(group)
-        push.withLock { state in
-            state.backoff.reset()
-            for change in group where change.hasAll { state.prepared[change.row.key] = nil }
+    // MARK: Refusals
+
+    /// Divides a refused group: the offending change waits, and all others are sent.
+    private func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
+        guard outgoing.owners.isEmpty else {
+            if error.code == .invalid { for change in group { try await renew(change.row) } }
+            return outcomes.recordRefusal(of: group.map(\.row.key), error)
         }
-        agenda.succeeded(group.filter(\.hasAll).map(\.row.key))
-        for change in group where change.hasAll {
-            problems.clear(.upload, of: change.row.key)
-            guard change.isOften, throttle.noteCommit(of: change.row.key) else { continue }
+        if error.code == .quotaExceeded {
+            let (fitting, refused) = try await quota.divide(group)
+            for change in refused { problems.note(error, .upload, of: change.row.key) }
+            guard refused.isEmpty else {
+                if !fitting.isEmpty { try await commit(fitting, outgoing) }
+                return
+            }
+        }
+        guard group.count > 1 else {
+            let row = group[0].row
             logger.warning(
-                "programs on this and another device change a file in turns; its uploads are throttled",
-                metadata: ["item": "\(change.row.id)", "name": "\(change.row.entry?.name.description ?? "")"])
+                "the cloud refuses a change",
+                metadata: [
+                    "item": "\(row.id)", "name": "\(row.entry?.name.description ?? "")", "reason": "\(error)",
+                ])
+            if error.code == .invalid { try await renew(row) }
+            return problems.note(error, .upload, of: row.key)
         }
-        quota.endIfNoneWaits()
-        connection.succeeded()
-        // Downloads that waited for the change start now: the feed may have reported it before this answer arrived.
-        // Lost contents that waited for their items to be placed may be given up now.
-        agenda.happened(.changesWereTaken(showsLost: feed.looksForLost))
+        let middle = Self.middle(of: group)
+        try await commit(Array(group[..<middle]), outgoing)
+        try await commit(Array(group[middle...]), outgoing)
     }
 
-    /// Handles that the cloud has dropped chunks sent long ago. Their files are uploaded again, after a longer wait
-    /// each time: the cloud may be discarding everything it takes.
-    func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
-        let sent = group.filter { !$0.manifest.isEmpty }
-        let incomplete = sent.filter { $0.manifest.contains { lacking.contains($0.id) } }
-        // A cloud that names chunks it was never sent is not asked again at once either.
-        for row in (incomplete.isEmpty ? sent : incomplete).map(\.row) {
-            push.withLock { $0.prepared[row.key] = nil }
-            agenda.pauseAfterFailure(row.key)
-            problems.note(
-                UbiquityError(
-                    .io, "the cloud lacks a part of the uploaded content", remedy: "it is uploaded again"),
-                .upload, of: row.key)
+    /// Gives a refused new item another id. The cloud may have deleted an item of another kind that had the id.
+    private func renew(_ row: ItemRow) async throws {
+        let now = timekeeper.now()
+        try await pool.run { [index] in
+            try index.write(.remote) { transaction in
+                guard let current = try transaction.row(key: row.key), current.id == row.id, !current.isDeleted,
+                    current.dirty.contains(.created), try transaction.remote(id: row.id) == nil
+                else { return }
+                try KindConflict(transaction: transaction, now: now).separate(current)
+            }
         }
     }
-}
 
-extension PlannedChange {
-    /// The chunks of the content that the change carries.
-    fileprivate var manifest: Manifest {
-        guard case .put(let fields) = change.action else { return [] }
-        return fields.content?.manifest ?? []
-    }
-
-    /// Whether the change carries the row's content, or the row has no dirty content. Otherwise the content still
-    /// waits.
-    fileprivate var hasAll: Bool {
-        guard case .put(let fields) = change.action else { return true }
-        return fields.content != nil || !row.dirty.contains(.content) || row.kind != .file
-    }
-
-    /// Whether the change counts towards the throttle. Changes that accompany others, like a folder's times, do not.
-    fileprivate var isOften: Bool {
-        guard case .put(let fields) = change.action else { return false }
-        return fields.content != nil || row.kind == .file && !row.dirty.contains(.created) && fields.place == nil
-    }
-}
-
-extension PreparedContent {
-    init(_ row: ItemRow, _ manifest: Manifest, _ size: Int64) {
-        self.init(generation: row.generation, manifest: manifest, size: size)
-    }
-}
-
-extension ItemRow {
-    /// Whether the index must record something before the changes are sent: that they are sent, or the version's id.
-    var isToBeMarked: Bool {
-        guard !isDeleted else { return false }
-        return dirty.contains(.content) && nextVersion == nil
-            || bringsIntoBeing && !flags.contains(.creationSent)
-    }
-
-    /// Whether the change makes the item exist at the cloud: the item is new, or was deleted.
-    var bringsIntoBeing: Bool { dirty.contains(.created) || flags.contains(.returned) }
-
-    /// Whether the cloud knows the item and more than its content and times has changed.
-    var hasMoreThanContent: Bool {
-        !dirty.contains(.created) && !dirty.subtracting([.content, .times]).isEmpty
-    }
-
-    /// Whether the row has a dirty content small enough to travel inside the commit.
-    var wantsInlineContent: Bool {
-        kind == .file && dirty.contains(.content) && contentState == .complete && size <= SyncLimits.inlineContentSize
-            && !isDeleted && !isFresh
+    /// Where to divide a group of at least two changes: as near to the middle as possible, between changes that do not
+    /// depend on each other. An example of a dependence: one frees the name that the other takes.
+    private static func middle(of group: [PlannedChange]) -> Int {
+        let middle = group.count / 2
+        let places = group.indices.dropFirst().filter { group[$0].unit != group[$0 - 1].unit }
+        return places.min { abs($0 - middle) < abs($1 - middle) } ?? middle
     }
 }

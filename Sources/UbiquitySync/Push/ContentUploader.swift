@@ -5,28 +5,52 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Large contents: scanned, cut, and uploaded chunk by chunk beside the commits. The commit follows when all chunks are
-// uploaded.
-extension SyncEngine {
+/// Uploads large contents: scanned, cut, and sent chunk by chunk beside the commits. The commit follows when all chunks
+/// are uploaded.
+///
+/// It holds the uploads under way, and the files that were found too large. `ChangeSender` starts the uploads. It knows
+/// `PendingContents`, which keeps the results, `AccountQuota` and `CommitSender`, whose pace it follows.
+final class ContentUploader: SyncRoom {
+    let context: SyncContext
+    private let sender: CommitSender
+    private let contents: PendingContents
+    private let quota: AccountQuota
+
+    private struct State {
+        /// Files whose content is being uploaded.
+        var uploading: Set<ItemKey> = []
+        /// Files larger than a file at the cloud may be, with the generation in which that was found.
+        var tooLarge: [ItemKey: Int64] = [:]
+    }
+
+    private let uploads = Lock(State())
+
+    init(_ context: SyncContext, _ sender: CommitSender, _ contents: PendingContents, _ quota: AccountQuota) {
+        self.context = context
+        self.sender = sender
+        self.contents = contents
+        self.quota = quota
+    }
+
     /// Dirty files whose content is to be uploaded now, up to the limit of concurrent uploads. They are marked as
     /// uploading.
     func largeContents() throws -> [ItemRow] {
         let now = timekeeper.now()
         var result = [ItemRow]()
         var order: Int64 = 0
-        var room = SyncLimits.concurrentUploads - push.withLock { $0.uploading.count }
-        while room > 0 {
+        var slots = SyncLimits.concurrentUploads - uploads.withLock { $0.uploading.count }
+        while slots > 0 {
             let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
-            for row in rows where try room > 0 && needsUpload(row, now) {
-                guard push.withLock({ !$0.uploading.contains(row.key) }) else { continue }
+            for row in rows where try slots > 0 && needsUpload(row, now) {
+                guard uploads.withLock({ !$0.uploading.contains(row.key) }) else { continue }
                 result.append(row)
-                room -= 1
+                slots -= 1
             }
         }
         // Mark them once nothing can fail any more: a marked file must be uploaded.
-        push.withLock { $0.uploading.formUnion(result.map(\.key)) }
+        uploads.withLock { $0.uploading.formUnion(result.map(\.key)) }
         return result
     }
 
@@ -34,7 +58,7 @@ extension SyncEngine {
         guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, row.contentState == .complete,
             !row.wantsInlineContent, !row.isFresh, !problems.isHeld(.upload, of: row.key)
         else { return false }
-        if push.withLock({ $0.prepared[row.key]?.generation == row.generation }) { return false }
+        if contents.isPrepared(row) { return false }
         guard agenda.pause(of: row.key, now) == nil, !agenda.isThrottled(row.key) else { return false }
         // A new file is announced first. Exceptions: a file whose name is taken, and a file of a package, since nothing
         // of a package is announced before all of it is uploaded.
@@ -46,10 +70,10 @@ extension SyncEngine {
         }
     }
 
-    /// Uploads a file's content. Records the result in `prepared` or in `problems`.
+    /// Uploads a file's content. Records the result in `PendingContents` or in `problems`.
     func upload(_ row: ItemRow) async {
         defer {
-            push.withLock { _ = $0.uploading.remove(row.key) }
+            uploads.withLock { _ = $0.uploading.remove(row.key) }
             transfers.end(row.key)
             agenda.happened(.uploadEnded)
         }
@@ -78,10 +102,12 @@ extension SyncEngine {
         transfers.begin(row.key, total: row.size)
         agenda.happened(.transferAdvanced)
         let outcome = try await scan(file, of: row)
-        guard case .stable(let scanned) = outcome, try await pool.run({ try self.isNotedState(row, outcome) }) else {
+        guard case .stable(let scanned) = outcome,
+            try await pool.run({ [contents] in try contents.isRecordedState(row, outcome) })
+        else {
             return agenda.pauseBriefly([row.key], .changesDuringRead)
         }
-        if try await pool.run({ try self.markUnchanged(row, scanned.manifest) }) { return }
+        if try await pool.run({ try self.contents.markUnchanged(row, scanned.manifest) }) { return }
         do { try await send(scanned.manifest, of: row, from: file) } catch let error as UbiquityError
             where error.code == .invalid
         {
@@ -98,13 +124,13 @@ extension SyncEngine {
         guard status.size == scanned.size, status.changedAt == scanned.changedAt else {
             return agenda.pauseBriefly([row.key], .changesDuringRead)
         }
-        push.withLock { $0.prepared[row.key] = PreparedContent(row, scanned.manifest, scanned.size) }
+        contents.keep([row.key: PreparedContent(row, scanned.manifest, scanned.size)])
         agenda.resume(row.key)
     }
 
     /// Scans a file. A file found too large is not scanned again in the same state, since that may take hours.
     private func scan(_ file: FileDescriptor, of row: ItemRow) async throws -> ScanOutcome {
-        if push.withLock({ $0.tooLarge[row.key] }) == row.generation {
+        if uploads.withLock({ $0.tooLarge[row.key] }) == row.generation {
             throw UbiquityError(.tooLarge, "the file has more chunks than a content may have")
         }
         do {
@@ -112,7 +138,7 @@ extension SyncEngine {
                 try scanner.scan(file, isCancelled: isCancelled)
             })
         } catch let error as UbiquityError where error.code == .tooLarge {
-            push.withLock { state in
+            uploads.withLock { state in
                 if state.tooLarge.count >= SyncLimits.rememberedTooLarge { state.tooLarge = [:] }
                 state.tooLarge[row.key] = row.generation
             }
@@ -126,13 +152,13 @@ extension SyncEngine {
         let missing = try await missingIndexes(manifest)
         transfers.advance(row.key, by: row.size - missing.reduce(0) { $0 + Int64(manifest[$1].length) })
         try await withThrowingTaskGroup(of: Void.self) { group in
-            var inFlight = 0, rest = missing[...], askedAt = timekeeper.uptime()
-            while !rest.isEmpty {
+            var inFlight = 0, remaining = missing[...], askedAt = timekeeper.uptime()
+            while !remaining.isEmpty {
                 if timekeeper.uptime() - askedAt > SyncLimits.chunksAskedAgain {
                     try await group.waitForAll()
                     inFlight = 0
                     askedAt = timekeeper.uptime()
-                    rest = try await missingIndexes(manifest)[...]
+                    remaining = try await missingIndexes(manifest)[...]
                     continue
                 }
                 while inFlight >= sender.lanes {
@@ -140,7 +166,7 @@ extension SyncEngine {
                     inFlight -= 1
                 }
                 // Sized for the current speed of the connection.
-                let batch = Self.batch(of: &rest, manifest, upTo: sender.bytesPerRequest)
+                let batch = Self.batch(of: &remaining, manifest, upTo: sender.bytesPerRequest)
                 try connection.requireAllowed()
                 group.addTask { try await self.send(batch, layout, of: row.key, from: file) }
                 inFlight += 1
@@ -180,7 +206,7 @@ extension SyncEngine {
     /// Uploads chunks, `size` bytes in all.
     func upload(_ chunks: [Chunk], _ size: Int) async throws {
         do {
-            try await whenThereIsRoom { try await self.sender.paced(size) { try await self.service.upload(chunks) } }
+            try await retryWhileBusy { try await self.sender.paced(size) { try await self.service.upload(chunks) } }
         } catch let error as UbiquityError where error.code == .tooLarge && chunks.count > 1 {
             // A proxy in between refuses requests of this size. It may accept smaller ones.
             sender.recordRefusal(of: size)
@@ -191,7 +217,7 @@ extension SyncEngine {
     }
 
     /// Retries while the cloud is overloaded.
-    private func whenThereIsRoom(_ body: () async throws -> Void) async throws {
+    private func retryWhileBusy(_ body: () async throws -> Void) async throws {
         for _ in 1..<SyncLimits.attemptsAtABusyCloud {
             do { return try await body() } catch let error as UbiquityError where error.code == .tooManyRequests {
                 try await timekeeper.sleep(for: SyncLimits.restForABusyCloud)
@@ -201,13 +227,13 @@ extension SyncEngine {
         try await body()
     }
 
-    /// Removes the next chunks from `rest`: up to `limit` bytes, or a single chunk.
-    private static func batch(of rest: inout ArraySlice<Int>, _ manifest: Manifest, upTo limit: Int) -> [Int] {
+    /// Removes the next chunks from `remaining`: up to `limit` bytes, or a single chunk.
+    private static func batch(of remaining: inout ArraySlice<Int>, _ manifest: Manifest, upTo limit: Int) -> [Int] {
         var batch = [Int](), bytes = 0
-        while let next = rest.first, batch.isEmpty || bytes + manifest[next].length <= limit {
+        while let next = remaining.first, batch.isEmpty || bytes + manifest[next].length <= limit {
             batch.append(next)
             bytes += manifest[next].length
-            rest.removeFirst()
+            remaining.removeFirst()
         }
         return batch
     }

@@ -1,44 +1,27 @@
-internal import Logging
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Carries out a decision about two states of a package: first in one commit, then locally.
-extension SyncEngine {
-    func carryOut(
-        _ decision: PackageDecision, _ meeting: PackageMeeting, _ outgoing: Outgoing
-    ) async throws {
-        // Both states are equal, so no commit is needed.
-        if decision.givesWay, decision.lost == nil { return try await giveWay(meeting, nil) }
-        for chunk in outgoing.chunks { try await service.upload([chunk]) }
-        for chunk in decision.chunks { try await service.upload([chunk]) }
-        do {
-            if decision.givesWay {
-                let response = try await sender.send(request([], [decision.edit], meeting))
-                return try await giveWay(meeting, response)
-            }
-            if outgoing.decided.packages.isEmpty, try await sendInParts(decision, meeting) { return }
-            try await sendWhole(decision, meeting, outgoing)
-        } catch let other as PackageConflict {
-            // An item was moved from one package to another, so a decision about both is needed.
-            guard other.package != meeting.id, !decision.isPart else {
-                agenda.happened(.feedIsNeeded)
-                return agenda.pauseBriefly(outgoing.owners.union([meeting.key]), .packageNeedsDecision)
-            }
-            try await decide(other, decision.planned, outgoing.with(decision, about: meeting))
-        } catch let error as MissingChunks {
-            forgetPrepared(decision.planned, lacking: Set(error.ids))
-            // The cloud has lost chunks of the other state, and this device does not have them.
-            if try await !sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? []) { noteUndecided(meeting.key) }
-            agenda.pauseBriefly([meeting.key], .packageNeedsDecision)
-        } catch let error as OutdatedCommit {
-            try await sender.raiseNumbers(after: error)
-        }
+/// Carries out a decision about two states of a package: first in one commit, then locally.
+///
+/// It holds nothing. `PackageSync` calls it. It sends through `CommitSender`, and reports to `PackageBacklog` and
+/// `CommitOutcomes`. `StagedPackages` shows a package whose remote state remains.
+struct PackageCommits: SyncRoom {
+    let context: SyncContext
+    let sender: CommitSender
+    let contents: PendingContents
+    let backlog: PackageBacklog
+    let outcomes: CommitOutcomes
+    let staged: StagedPackages
+
+    /// Sends the decision that the local state loses and is kept.
+    func sendLoss(_ decision: PackageDecision, _ meeting: PackageMeeting) async throws -> CommitResponse {
+        try await sender.send(request(for: meeting, [], [decision.edit]))
     }
 
-    private func sendWhole(
+    func sendWhole(
         _ decision: PackageDecision, _ meeting: PackageMeeting, _ outgoing: Outgoing
     ) async throws {
         var others = decision.isPart ? [] : outgoing.packages.filter { $0.id != meeting.id }
@@ -49,15 +32,32 @@ extension SyncEngine {
         let rest = decision.others + (decision.isPart ? [] : outgoing.decided.others)
         let returned = try await pool.run { [self] in try returning(rest, into: packages) }
         let changes = (decision.planned.map(\.change) + returned).joinedByItem()
-        let response = try await sender.send(request(changes, [decision.edit] + others, meeting))
+        let response = try await sender.send(request(for: meeting, changes, [decision.edit] + others))
         var released = outgoing.decided.released
         if !decision.isAside { released.insert(meeting.key) }
         try await pool.run(evenIfCancelled: true) { [self, released] in
             try accept(decision.planned, response, releasing: released)
-            if decision.isAside { try fetch.packages.showReadyPackages() }
+            if decision.isAside { try staged.showReadyPackages() }
         }
-        noteDecided(packages)
+        backlog.recordDecided(packages)
         if decision.isAside { agenda.happened(.packageContentsAreWanted) }
+    }
+
+    /// Restores a package that was deleted elsewhere in several commits, if it has more files than one commit takes.
+    /// There is no other state to mix it with.
+    /// - Returns: false if one commit takes all of it.
+    func sendInParts(_ decision: PackageDecision, _ meeting: PackageMeeting) async throws -> Bool {
+        let limit = Limits.maximumChangesPerCommit - 1
+        guard decision.others.isEmpty, decision.planned.count > limit else { return false }
+        for start in stride(from: 0, to: decision.planned.count, by: limit) {
+            let part = Array(decision.planned[start..<min(start + limit, decision.planned.count)])
+            var edit = decision.edit
+            edit.base = nil
+            let response = try await sender.send(request(for: meeting, part.map(\.change), [edit]))
+            try await pool.run(evenIfCancelled: true) { [self] in try accept(part, response, releasing: [meeting.key]) }
+        }
+        backlog.recordDecided([meeting.key])
+        return true
     }
 
     /// Restores items that are local members of another package whose local state also wins, instead of deleting them.
@@ -77,7 +77,7 @@ extension SyncEngine {
     }
 
     private func request(
-        _ changes: [ItemChange], _ edits: [PackageEdit], _ meeting: PackageMeeting
+        for meeting: PackageMeeting, _ changes: [ItemChange], _ edits: [PackageEdit]
     ) -> CommitRequest {
         var generator = SourcedGenerator(random)
         return CommitRequest(
@@ -86,26 +86,9 @@ extension SyncEngine {
             packages: edits)
     }
 
-    /// Restores a package that was deleted elsewhere in several commits, if it has more files than one commit takes.
-    /// There is no other state to mix it with.
-    /// - Returns: false if one commit takes all of it.
-    private func sendInParts(_ decision: PackageDecision, _ meeting: PackageMeeting) async throws -> Bool {
-        let limit = Limits.maximumChangesPerCommit - 1
-        guard decision.others.isEmpty, decision.planned.count > limit else { return false }
-        for start in stride(from: 0, to: decision.planned.count, by: limit) {
-            let part = Array(decision.planned[start..<min(start + limit, decision.planned.count)])
-            var edit = decision.edit
-            edit.base = nil
-            let response = try await sender.send(request(part.map(\.change), [edit], meeting))
-            try await pool.run(evenIfCancelled: true) { [self] in try accept(part, response, releasing: [meeting.key]) }
-        }
-        noteDecided([meeting.key])
-        return true
-    }
-
     /// Uploads chunks of local files that the cloud has dropped.
     /// - Returns: whether all missing chunks were found here.
-    private func sendAgain(_ lacking: Set<ChunkID>, _ manifest: Manifest) async throws -> Bool {
+    func sendAgain(_ lacking: Set<ChunkID>, _ manifest: Manifest) async throws -> Bool {
         var isAll = true
         for reference in Set(manifest.filter { lacking.contains($0.id) }) {
             let bytes = try await pool.run { [self] () -> [UInt8]? in
@@ -127,6 +110,8 @@ extension SyncEngine {
         return isAll
     }
 
+    // MARK: Locally
+
     /// Applies the answer after the local state has won, and releases the held records.
     /// - Parameter packages: the packages whose held records are released. Those of other packages remain held until
     ///   complete.
@@ -146,7 +131,7 @@ extension SyncEngine {
             return applier.dropped
         }
         discard(dropped)
-        noteSent(planned)
+        outcomes.recordSent(planned)
     }
 
     /// The held records of decided packages, and those of them that wait for other packages.
@@ -160,7 +145,7 @@ extension SyncEngine {
 
     /// Replaces the local state with the cloud's at once. The local state is kept at the cloud, or is equal. Missing
     /// contents become placeholders. Does nothing if a local item has changed since.
-    private func giveWay(_ meeting: PackageMeeting, _ response: CommitResponse?) async throws {
+    func replace(_ meeting: PackageMeeting, _ response: CommitResponse?) async throws {
         let dropped = try await pool.run(evenIfCancelled: true) { [self] in
             try index.write(.remote) { transaction -> [ContentID]? in
                 var settler = settler(transaction)
@@ -186,11 +171,9 @@ extension SyncEngine {
         }
         guard let dropped else { return agenda.pauseBriefly([meeting.key], .packageNeedsDecision) }
         discard(dropped)
-        noteDecided([meeting.key])
-        noteGivenWay(meeting.key, at: meeting.revision)
-        push.withLock { state in
-            for row in meeting.rows { state.prepared[row.key] = nil }
-        }
+        backlog.recordDecided([meeting.key])
+        backlog.recordLoss(of: meeting.key, at: meeting.revision)
+        contents.remove(meeting.rows.map(\.key))
         for row in meeting.rows { problems.clear(.upload, of: row.key) }
         connection.succeeded()
         agenda.happened(.packageWasReplaced)
