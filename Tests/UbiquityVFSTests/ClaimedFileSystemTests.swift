@@ -11,11 +11,15 @@ import UbiquityVFS
         isStrict: false, surroundings: NoSurroundings(), timekeeper: SystemTimekeeper())
     private let container: TestContainer
     private let ino: UInt64
+    /// Without a client, programs wait for nobody.
+    private let app: ClientID
     private let name = Array("a".utf8)
     private var fs: ClaimedFileSystem { container.fs }
 
     init() throws {
         container = try TestContainer(coordination: coordination)
+        app = try #require(
+            coordination.add(ClientDescription(name: "app", process: 1), answerTime: .seconds(60))).client
         ino = try container.create("a", "text")
         try container.create("b", "other")
     }
@@ -24,7 +28,7 @@ import UbiquityVFS
     private func claim() async throws -> ClaimID {
         let row = try #require(try container.index.row(ino: ino))
         return try await coordination.claim(
-            ClaimRequest(owner: .system, intents: [ClaimIntent(row.claimTarget, .writing(nil))]))
+            ClaimRequest(owner: .client(app), intents: [ClaimIntent(row.claimTarget, .writing(nil))]))
     }
 
     /// Whether the call waits. A call that waits is withdrawn.
