@@ -283,7 +283,8 @@ import UbiquityTestSupport
             } _: {
                 try await world.b.edit("p.rtfd/c/j") { _ in [101] }
                 let package = try world.b.live("p.rtfd").key
-                for _ in 0..<SyncLimits.packageAttempts { try world.b.engine.noteUndecided(package) }
+                let backlog = try world.b.engine.push.changes.packages.backlog
+                for _ in 0..<SyncLimits.packageAttempts { backlog.recordUndecided(package) }
             }
             for device in world.devices {
                 let state = try await PackageConflictTests().state(device, "p.rtfd")

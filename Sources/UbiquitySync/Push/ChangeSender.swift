@@ -16,7 +16,7 @@ final class ChangeSender: SyncRoom {
     private let contents: PendingContents
     private let uploader: ContentUploader
     private let quota: AccountQuota
-    private let packages: PackageSync
+    let packages: PackageSync
     private let outcomes: CommitOutcomes
     private let unknownItems: UnknownItems
 
