@@ -350,6 +350,57 @@ import UbiquityWire
         }
     }
 
+    /// It has nothing to do for a placeholder that nobody can fill, even if a user has pinned it.
+    @Test func placeholderOfAnotherCloudLeavesItsNameToANewFile() async throws {
+        try await run(["a", "b", "c"]) { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            world.a.crash()
+            for device in [world.b, world.c] { device.link.setAway(true) }
+            try world.b.pin("f")
+            try world.c.remove("f")
+            try await world.c.create("f", [3])
+            world.cloud.startAnew()
+            try await world.sleep(.seconds(60))
+            for device in [world.b, world.c] { device.link.setAway(false) }
+            try await world.settle([world.b, world.c])
+            #expect(try world.b.paths().map(\.path) == ["f", "f 2"])
+            #expect(try await world.b.read("f") == [3])
+            #expect(try world.c.paths().map(\.path) == ["f"])
+        }
+    }
+
+    @Test func renamedPlaceholderOfAnotherCloudIsNotSent() async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            world.a.crash()
+            world.b.link.setAway(true)
+            world.cloud.startAnew()
+            try await world.sleep(.seconds(60))
+            world.b.link.setAway(false)
+            try await world.settle([world.b])
+            world.b.link.resetCounts()
+            try world.b.rename("f", "g")
+            try await world.settle([world.b])
+            #expect(try world.b.paths().map(\.path) == ["g"])
+            #expect(world.b.link.counts.calls[.commit, default: 0] == 0)
+        }
+    }
+
+    /// The cloud had an item of another kind with the id, which nobody can see any more.
+    @Test func newItemWhoseIDTheCloudRefusesIsUploadedWithAnother() async throws {
+        try await run { world in
+            world.a.link.script(.commit, .fail(UbiquityError(.invalid, "the item is a file, not a symlink")))
+            try world.a.makeLink("l", to: "x")
+            let id = try world.a.live("l").id
+            try await world.settle()
+            #expect(try world.a.live("l").id != id)
+            #expect(try world.b.live("l").id == world.a.live("l").id)
+            try await world.check()
+        }
+    }
+
     // MARK: Resolutions
 
     /// `a` has lost against `b`, and both know it.

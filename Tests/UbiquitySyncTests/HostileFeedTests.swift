@@ -111,6 +111,130 @@ import UbiquityWire
         try fixture.check()
     }
 
+    /// The cloud is another one, and uses the ids of local items for items of other kinds.
+    private func startOver(_ fixture: Fixture) throws { try fixture.index.write(.remote) { try $0.startOver() } }
+
+    @Test func localFileKeepsItsNameBesideAFolderWithItsID() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"), link(2, "l", to: 1))
+        try fixture.materialize("f")
+        try startOver(fixture)
+        try fixture.receive(fixture.folder(1, "d"))
+        #expect(try fixture.paths() == ["d", "f", "l"])
+        let file = try fixture.found("f")
+        #expect(try file.id != Fixture.id(1) && fixture.found("d").id == Fixture.id(1))
+        #expect(file.dirty == [.created, .content] && file.contentState == .complete)
+        #expect(try fixture.found("l").id == file.id)
+        try fixture.check()
+    }
+
+    @Test func localFolderKeepsItsItemsBesideAFileWithItsID() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "d"), fixture.file(2, "in", in: Fixture.id(1)))
+        try fixture.materialize("d/in")
+        try startOver(fixture)
+        try fixture.receive(fixture.file(1, "f"))
+        #expect(try fixture.paths() == ["d", "d/in", "f"])
+        #expect(try fixture.found("d").id != Fixture.id(1) && fixture.found("d").dirty == .created)
+        try fixture.check()
+    }
+
+    @Test func localSymlinkKeepsItsTextBesideAFileWithItsID() throws {
+        let fixture = try Fixture()
+        let old = try fixture.make("l", .symlink)
+        var record = fixture.file(1, "f")
+        record.id = old.id
+        try fixture.receive(record)
+        #expect(try fixture.paths() == ["f", "l"])
+        let row = try fixture.found("l")
+        #expect(row.id != old.id && row.linkTarget == old.linkTarget && row.dirty.contains(.created))
+        try fixture.check()
+    }
+
+    @Test func placeholderIsReplacedByAFolderWithItsID() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"), link(2, "l", to: 1))
+        try startOver(fixture)
+        try fixture.receive(fixture.folder(1, "d"))
+        #expect(try fixture.paths() == ["d"])
+        #expect(try fixture.waiting == 0)
+        try fixture.check()
+    }
+
+    @Test func deletionOfAnotherKindOfItemLeavesTheLocalItem() throws {
+        let fixture = try Fixture()
+        let old = try fixture.make("l", .symlink)
+        var record = fixture.folder(1, "d")
+        (record.id, record.isDeleted) = (old.id, true)
+        try fixture.receive(record)
+        #expect(try fixture.paths() == ["l"])
+        #expect(try fixture.found("l").id != old.id)
+        try fixture.check()
+    }
+
+    @Test func answerAboutAnotherKindOfItemIsRefused() throws {
+        let fixture = try Fixture()
+        let old = try fixture.make("l", .symlink)
+        let group = try fixture.plan(fixture.dirty()).group
+        var record = fixture.file(1, "l")
+        record.id = old.id
+        #expect(throws: UbiquityError.self) {
+            try fixture.apply(group, [ChangeResult(outcome: .applied, item: record)])
+        }
+        #expect(try fixture.found("l").linkTarget == old.linkTarget)
+        try fixture.check()
+    }
+
+    /// The name is freed once the listing has had time to report the placeholder's own item.
+    @Test func recordGetsTheNameOfAnotherCloudsPlaceholder() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try startOver(fixture)
+        try fixture.receive(fixture.file(2, "f"))
+        #expect(try fixture.paths() == ["f"])
+        #expect(try fixture.waiting == 1)
+        try fixture.index.write(.remote) { transaction in
+            var settler = Settler(transaction, owner: (0, 0), now: .zero)
+            settler.movesLocalAside = true
+            try settler.settle(Fixture.id(2))
+        }
+        #expect(try fixture.paths() == ["f", "f 2"])
+        #expect(try fixture.found("f").id == Fixture.id(2))
+        #expect(try fixture.found("f 2").id == Fixture.id(1) && fixture.found("f 2").dirty == [])
+        #expect(try fixture.waiting == 0)
+        try fixture.check()
+        // Its own cloud is back.
+        try fixture.receive(fixture.file(1, "g", at: 2))
+        #expect(try fixture.paths() == ["f", "g"])
+    }
+
+    @Test func itemThatWaitsForItsPlaceGetsOneWhenTheCloudIsAnotherOne() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
+        // The folder that the second one moves into is unknown, and the first one gets its name.
+        try fixture.receive(fixture.folder(2, "c", in: Fixture.id(9), at: 2), fixture.folder(1, "b", at: 3))
+        #expect(try fixture.paths() == ["b"])
+        try startOver(fixture)
+        #expect(try fixture.paths() == ["b", "c"])
+        #expect(try fixture.found("c").id == Fixture.id(2) && fixture.found("c").dirty == .created)
+        try fixture.check()
+    }
+
+    @Test func deletedFolderTakesAlongThePlaceholdersOfAnotherCloud() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "d"), fixture.file(2, "in", in: Fixture.id(1)))
+        try startOver(fixture)
+        let group = try fixture.plan(fixture.dirty()).group
+        try fixture.apply(group, try group.map { ChangeResult(outcome: .applied, item: try fixture.answer($0)) })
+        #expect(try fixture.paths() == ["d", "d/in"])
+        var deletion = fixture.folder(1, "d", at: 1000)
+        deletion.isDeleted = true
+        try fixture.receive(deletion)
+        #expect(try fixture.paths() == [])
+        #expect(try fixture.waiting == 0)
+        try fixture.check()
+    }
+
     /// Applied, the answer would make the link lead to itself.
     @Test func answerThatMergesAFileIntoItsLinkIsRefused() throws {
         let fixture = try Fixture()

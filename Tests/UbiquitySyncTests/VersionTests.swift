@@ -405,4 +405,23 @@ import UbiquityWire
             #expect(try await world.b.engine.trash.items(deletedIn: "dd").isEmpty)
         }
     }
+
+    /// Its contents are lost at the cloud: a program gets an error with a remedy.
+    @Test func restoreThatTheCloudRefusesForMissingChunksFailsWithARemedy() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try world.a.remove("f")
+            try await world.settle()
+            let deleted = try #require(try await world.b.engine.trash.items(in: nil, limit: 10).items.first)
+            world.b.link.script(.commit, .fail(MissingChunks(ids: [ChunkNaming.name(of: [1])])))
+            let error = await #expect(throws: UbiquityError.self) {
+                _ = try await world.b.engine.trash.undelete(deleted, to: nil)
+            }
+            #expect(error?.code == .damaged && error?.remedy.isEmpty == false)
+            _ = try await world.b.engine.trash.undelete(deleted, to: nil)
+            try await world.settle()
+            #expect(try await world.a.read("f") == [1])
+        }
+    }
 }
