@@ -250,7 +250,7 @@ import UbiquityControl
             }
             try await a.shell("head -c 300000 /dev/urandom > f")
             try await world.settle(a, b)
-            let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
+            let deleted = try await world.ubiquity("account", "delete", "ann", "--yes", "--data", world.folder + "/served")
             try #require(deleted.status == 0, "\(deleted)")
             let read = try await b.attempt("cat f")
             #expect(read.status == 1 && read.err.contains("Stale file handle"), "\(read)")
@@ -346,7 +346,7 @@ import UbiquityControl
             try await a.mount()
             try await a.shell("echo text > f")
             try await world.settle(a)
-            let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
+            let deleted = try await world.ubiquity("account", "delete", "ann", "--yes", "--data", world.folder + "/served")
             try #require(deleted.status == 0, "\(deleted)")
             try await a.shell("echo more > g")
             try await world.eventually("the error is shown") { try await a.status().cloud.state == .signedOut }

@@ -169,7 +169,7 @@ import UbiquitySystem
             try await a.mount(["--container", name])
             #expect(files.ubiquityIdentityToken(ofContainer: name) == token)
             try await world.eventually("it is reported again") { told.withLock { $0.last == token } }
-            let deleted = try await world.ubiquity("account", "delete", "ann", "--data", data)
+            let deleted = try await world.ubiquity("account", "delete", "ann", "--yes", "--data", data)
             try #require(deleted.status == 0, "\(deleted)")
             // The next exchange with the cloud reports it.
             try await a.shell("echo text > f")
