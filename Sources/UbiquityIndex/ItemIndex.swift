@@ -32,11 +32,12 @@ package final class ItemIndex: Sendable {
     ///   - ignoring: Rules for items excluded from sync at any place, unless an ignore file overrides them.
     ///   - packages: Rules for folders that are one document.
     ///   - statementThread: Runs statements in the background.
+    ///   - spins: Whether a thread that waits for the writer spins before it sleeps (`ServingPolicy`).
     /// - Throws: `.newerFormat`, `.noSpace`, `.io`.
     package init(
         path: String?, timekeeper: any Timekeeper, random: any RandomSource, ignoring: IgnoreRules = .standard,
         packages: PackageRules = .standard,
-        owner: (uid: UInt32, gid: UInt32) = (0, 0), statementThread: BlockingPool? = nil
+        owner: (uid: UInt32, gid: UInt32) = (0, 0), statementThread: BlockingPool? = nil, spins: Bool = true
     ) throws {
         self.timekeeper = timekeeper
         self.random = random
@@ -44,7 +45,7 @@ package final class ItemIndex: Sendable {
         self.owner = owner
         ignoreFiles = IgnoreFiles(standard: ignoring)
         space = IndexSpace(path: path, timekeeper: timekeeper)
-        database = try mapErrors { try IndexDatabase(path: path) }
+        database = try mapErrors { try IndexDatabase(path: path, spins: spins) }
         log = try IndexLog(database, cache: cache, numbers: numbers, statementThread: statementThread)
         commitNumbers = CommitNumbers(log)
         try prepare()

@@ -115,7 +115,8 @@ struct MountAssembly {
         }
         let index = try ItemIndex(
             path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
-            packages: options.packages, owner: owner, statementThread: BlockingPool(name: "index", threads: 1))
+            packages: options.packages, owner: owner, statementThread: BlockingPool(name: "index", threads: 1),
+            spins: try settings.serving().uses(.spin))
         index.keepReserve()
         let boot = Array(try Boot.id(ofFolder: folder.path).utf8)
         let room = ItemIndex.journalRoom(ofIndexAt: folder.index)

@@ -21,12 +21,14 @@ final class IndexDatabase: Sendable {
     let path: String?
     private let writer: DatabaseQueue
     /// The lock for the writing connection and the journal.
-    private let turn = BriefTurn()
+    private let turn: BriefTurn
     /// Nil for an index in memory: then the one connection also reads.
     private let readers: ReadConnections?
 
-    init(path: String?) throws {
+    /// - Parameter spins: whether a thread that waits for the writer spins for a moment before it sleeps.
+    init(path: String?, spins: Bool) throws {
         self.path = path
+        turn = BriefTurn(spins: spins)
         // Stays open until the database itself is open, so that its log is read only once.
         let probe = try path.flatMap(Schema.probe)
         let configuration = Self.configuration
