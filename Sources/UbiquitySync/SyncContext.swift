@@ -5,7 +5,7 @@ package import UbiquityIndex
 package import UbiquitySystem
 package import UbiquityWire
 
-/// What every room of the sync engine knows: the index, the contents, the cloud, time and randomness, and the state
+/// The parts that all rooms of the sync engine use: index, contents, cloud, time, randomness, and the state
 /// that several rooms share.
 ///
 /// The engine makes one context and passes it to every room. A room holds the context and its own state. Rooms meet

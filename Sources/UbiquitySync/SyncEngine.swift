@@ -128,7 +128,7 @@ package final class SyncEngine: SyncRoom {
     }
 }
 
-// Short ways to what programs and commands ask for most.
+// Short ways to the most frequent requests of programs and commands.
 extension SyncEngine: Materializer {
     package var status: StatusReader { StatusReader(context: context, fetch: fetch) }
     package var trash: Trash { Trash(context: context, sender: sender) }

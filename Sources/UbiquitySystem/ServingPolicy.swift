@@ -3,8 +3,8 @@ import UbiquityCore
 /// Which measures of scheduling the threads that serve programs use.
 ///
 /// A FUSE server and a program that makes one small call after the other hand a few microseconds of work to each other.
-/// What the scheduler does in between takes longer than the work. Each measure here shortens that, and each depends on
-/// the kernel and on the machine. So each can be turned off by itself, to be measured, and all of them at once.
+/// Waking and moving their threads takes longer than the work. Each measure here shortens that, and each depends on the
+/// kernel and on the machine. So each can be turned off by itself, to be measured, and all of them at once.
 /// `performance/results.md` has the figures.
 ///
 /// The mount reads the policy from its environment at the start (`UBIQUITY_SERVING`) and passes it to the threads.

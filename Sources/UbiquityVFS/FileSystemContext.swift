@@ -4,7 +4,7 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// What every room of the file system uses: the parts that it was given, the inodes that the kernel knows or has open,
+/// The parts that all rooms of the file system use: those it was given, the inodes that the kernel knows or has open,
 /// and the look-up of an item's row by its inode.
 ///
 /// Every room calls it. It calls the index and the content store only.

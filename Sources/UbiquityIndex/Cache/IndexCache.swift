@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What this process remembers of the index, so that most operations of programs need no database query.
+/// The part of the index that is in memory. Most operations of programs need no database query.
 ///
 /// Each part is a cache of its own with its own lock. Transactions and the queries of `ItemIndex` use them; the cache
 /// calls nothing.

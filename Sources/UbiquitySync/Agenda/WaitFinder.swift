@@ -7,7 +7,7 @@ internal import UbiquitySystem
 /// The order of the checks is the order in which the uploader meets the obstacles: first what stops everything, then
 /// the item's own obstacles, then those of its package and its folder.
 struct WaitFinder {
-    /// What the uploader knows and the context does not.
+    /// State of the uploader that the context does not hold.
     struct Uploader {
         var deletionsOnHold: Int
         /// Whether a package's users are asked to save it.
@@ -39,7 +39,7 @@ struct WaitFinder {
         return try network ?? obstacle(to: row, depth: 0) ?? ItemWait(.turn)
     }
 
-    /// What stops all transfers.
+    /// The reason that stops all transfers, if there is one.
     private var network: ItemWait? {
         let status = context.connection.status
         switch status.phase {
