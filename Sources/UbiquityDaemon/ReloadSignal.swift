@@ -1,7 +1,7 @@
 import Dispatch
 import UbiquitySystem
 
-/// Calls back on SIGHUP, with which an administrator asks a server to read its files again.
+/// Calls back on SIGHUP. An administrator sends this signal to make a server read its files again.
 final class ReloadSignal: Sendable {
     // Set once, here; a dispatch source may be used from any thread.
     private nonisolated(unsafe) let source: any DispatchSourceSignal

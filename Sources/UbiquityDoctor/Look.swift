@@ -30,7 +30,7 @@ struct Look: Check {
             diagnosis.cloudProblem = error
         }
         diagnosis.add(try await pool.run { try FieldCheck(context: context).run(damaged) })
-        // Do this first: it completes the descriptions by which contents are verified.
+        // Check the manifests first. The check of contents needs complete manifests.
         diagnosis.add(try await ManifestCheck(context: context).run(asksCloud: diagnosis.cloudProblem == nil))
         let contents = try await pool.run { try ContentCheck(context: context).run() }
         diagnosis.add(contents.findings)

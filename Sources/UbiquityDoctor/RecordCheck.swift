@@ -34,8 +34,8 @@ struct RecordCheck: Check {
             hasMore = page.hasMore
         }
         let end = revision
-        // The cloud's feed has the deletions made meanwhile. If it does not reach back that far, they cannot be told
-        // apart.
+        // The cloud's feed has the deletions made meanwhile. If it does not reach back that far, a deletion
+        // cannot be distinguished from a loss.
         do {
             let known = seen.union(try await changes(since: position.revision).keys)
             diagnosis.add(try await pool.run { try self.examineUnknownRecords(known, upTo: end) })
@@ -69,7 +69,7 @@ struct RecordCheck: Check {
 
     /// - Parameters:
     ///   - ahead: the cloud's records.
-    ///   - revision: the position up to which they were read.
+    ///   - revision: the last position that was read.
     private func examineRecordsAhead(
         _ ahead: [ItemID: RemoteItem], after revision: Revision
     ) async throws -> [Finding] {

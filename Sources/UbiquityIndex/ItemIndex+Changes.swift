@@ -125,7 +125,7 @@ extension ItemIndex {
         }
     }
 
-    /// - Parameter time: The time of the change; nil for now.
+    /// - Parameter time: The time of the change; nil means the present time.
     package func setAttributes(
         ino: UInt64, _ attributes: AttributeChange, at time: Timestamp? = nil
     ) throws -> ItemRow {
@@ -189,7 +189,8 @@ extension ItemIndex {
     ///   - changed: Whether the content may differ from the content at the open.
     ///   - size: The backing file's size, bytes.
     ///   - modifiedAt: The backing file's mtime.
-    ///   - changedAt: The backing file's ctime, which programs saw while the file was open; nil for now.
+    ///   - changedAt: The backing file's ctime, which programs saw while the file was open; nil means the
+    ///     present time.
     ///   - writtenAt: The time of the last write, if known.
     ///   - stillOpen: Whether any program still has the file open for writing.
     package func noteWriting(

@@ -24,7 +24,7 @@ final class FileService: Room {
 
     /// Counts a handle, and serves it as the other handles of its inode are served.
     /// - Parameter openFiles: the number of open handles.
-    /// - Returns: the backing number from which the kernel serves it; nil if this process serves it.
+    /// - Returns: the backing number that the kernel uses to serve it; nil if this process serves it.
     func begin(_ node: OpenNode, _ flags: OpenFlags, isNew: Bool, openFiles: Int) -> BackingID? {
         // The next reader may be the only one, so count reads anew.
         if flags.writes { inodes.withNode(node.ino) { $0.looks = Rereading.Looks() } }

@@ -39,7 +39,7 @@ final class FileSystemContext: Sendable {
         return row
     }
 
-    /// A directory in which entries can be created or looked up.
+    /// A directory that can hold entries.
     func directory(_ ino: UInt64) throws -> ItemRow {
         let (row, isOrphan) = try row(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }

@@ -4,7 +4,7 @@ package import UbiquityCore
 package struct MetaTable: IndexTable {
     let reader: IndexReader
 
-    /// Returns the machine's boot in which the index was last opened for use; nil at first.
+    /// Returns the machine's boot at the last opening of the index for use; nil at first.
     package func lastBoot() throws -> [UInt8]? {
         var result: [UInt8]?
         try db.run("SELECT value FROM meta WHERE name = 'boot'", []) { result = $0.bytes(0) }
@@ -38,7 +38,7 @@ package struct MetaTable: IndexTable {
 
     static let lostContents = "lostContents"
 
-    /// Returns the position in the order of changes up to which the user confirmed deletions; 0 if none.
+    /// Returns the last position in the order of changes whose deletions the user confirmed; 0 if none.
     package func confirmedDeletions() throws -> Int64 {
         try number("SELECT value FROM meta WHERE name = 'confirmedDeletions'", []) ?? 0
     }

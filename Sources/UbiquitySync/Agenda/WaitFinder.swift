@@ -4,8 +4,8 @@ internal import UbiquitySystem
 
 /// Finds out why a transfer of an item waits. It reads the index, the agenda and the connection, and changes nothing.
 ///
-/// The order of the checks is the order in which the uploader meets the obstacles: first what stops everything, then
-/// the item's own obstacles, then those of its package and its folder.
+/// The checks follow the uploader's own order: first the obstacles to all transfers, then the item's own, then those of
+/// its package and its folder.
 struct WaitFinder {
     /// State of the uploader that the context does not hold.
     struct Uploader {

@@ -35,7 +35,7 @@ final class UnknownItems: SyncRoom {
         return (kept.map(\.0), CommitResponse(revision: response.revision, results: kept.map(\.1)))
     }
 
-    /// - Returns: the items for which the feed has not just been read.
+    /// - Returns: the items without a recent read of the feed.
     private func notAskedAbout(_ items: [ItemID]) -> Set<ItemID> {
         askedAbout.withLock { asked in
             let new = Set(items).subtracting(asked)

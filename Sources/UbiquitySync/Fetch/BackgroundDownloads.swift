@@ -9,7 +9,7 @@ internal import UbiquityWire
 /// and requested items, and with the eager policy everything. It also fetches files ahead of a program that opens the
 /// files of a folder in order.
 ///
-/// It holds the position of the scan for wanted items and the order in which programs read. The engine runs it, and the
+/// It holds the position of the scan for wanted items, and the reading order of programs. The engine runs it, and the
 /// downloader calls `readAhead`. It asks `CacheSpace` for space before each download.
 final class BackgroundDownloads: SyncRoom {
     let context: SyncContext

@@ -194,7 +194,7 @@ package final class CacheSpace: SyncRoom {
         return here + size
     }
 
-    /// Bytes that downloads in progress have yet to fetch and for which space was freed (`makeSpace`).
+    /// Bytes that downloads in progress will still fetch into the space that `makeSpace` freed.
     private func bytesExpected(ofAtMost limit: Int64) -> Int64 {
         downloads.all.reduce(0) { sum, download in
             guard download.content.size <= limit else { return sum }

@@ -19,7 +19,7 @@ final class ContentUploader: SyncRoom {
     private struct State {
         /// Files whose content is being uploaded.
         var uploading: Set<ItemKey> = []
-        /// Files larger than a file at the cloud may be, with the generation in which that was found.
+        /// Files beyond the cloud's limit for one file, with their generation at that time.
         var tooLarge: [ItemKey: Int64] = [:]
     }
 

@@ -14,8 +14,7 @@ final class DeletionHold: SyncRoom {
         var guarding = DeletionGuard()
         /// The number of deletions on hold.
         var onHold = 0
-        /// The position in the order of changes up to which a person has confirmed deletions, during this run of the
-        /// engine.
+        /// The last position in the order of changes whose deletions a person has confirmed in this run of the engine.
         var confirmed: Int64 = 0
     }
 
@@ -51,7 +50,7 @@ final class DeletionHold: SyncRoom {
     }
 
     private struct PendingDeletions {
-        /// The last position in the order of changes, and the position up to which a person has confirmed.
+        /// The last position in the order of changes, and the last one that a person has confirmed.
         var last, confirmed: Int64
         var count = 0
         /// Nil if they are on hold. Then only a person's answer releases them, and the guard is not asked again.

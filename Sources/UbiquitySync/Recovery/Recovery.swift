@@ -7,7 +7,7 @@ internal import UbiquitySystem
 /// Repairs what the last run may have left half done: unreferenced contents, unsynced contents, and files that were
 /// open for writing.
 ///
-/// It holds the point up to which contents of earlier runs are not yet checked. The engine calls `recover` before the
+/// It holds the range of contents of earlier runs that are not yet checked. The engine calls `recover` before the
 /// mount serves programs, and maintenance calls `sweepLater` once. It knows `PowerLoss`.
 package final class Recovery: SyncRoom {
     package let context: SyncContext
