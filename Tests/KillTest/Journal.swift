@@ -27,7 +27,7 @@ struct Journal {
         var state: FileState?
         var operation: Int?
         var isDone: Bool
-        /// The position from which the state survives a power loss; nil if nothing was synced.
+        /// The first position whose state survives a power loss; nil if nothing was synced.
         var syncedAt: Int?
     }
 

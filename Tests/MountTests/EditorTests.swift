@@ -1,8 +1,8 @@
 import Testing
 
-/// The ways in which programs save: each makes one new version of the same item, and uploads nothing else.
+/// The usual ways of programs to save: each makes one new version of the same item, and uploads nothing else.
 @Suite struct EditorTests {
-    /// The commands by which a program makes the line "added" the last of `$f`.
+    /// The commands of a program that appends the line "added" to `$f`.
     struct Saving: Sendable, CustomTestStringConvertible {
         var name: String
         var script: String

@@ -165,7 +165,7 @@ import UbiquityControl
         return (a, b)
     }
 
-    /// Of films that were read in part, a part is here, and none is whole.
+    /// Films that were read in part: a part of each is here, and none is whole.
     @Test func partialContentsAreEvictedForSpace() async throws {
         try await World.run { world in
             let (a, b) = try await onSmallDisk(

@@ -250,7 +250,7 @@ import UbiquityControl
             try await change()
             try await a.kill()
             try await a.mount(["--disk-floor", "40M"])
-            // More than is reserved for freeing space, all of which may be used.
+            // More than the reserve for freeing space. All of it may be used.
             try await a.shell("rm f2 f3 f4 f5")
             try await world.eventually("new files are created again", within: 60) {
                 try await a.attempt("echo new > new").status == 0

@@ -60,7 +60,7 @@ extension VersionTests {
             try await a.shell("for f in one.txt two.txt other; do echo base > $f; done")
             try await world.settle(a, b)
             try await b.shell("cat other")
-            // Of the second conflict `b` has lost: when it is merged, the device has checked the first as well.
+            // `b` has lost the second conflict. When that one is merged, the device has checked the first as well.
             try await world.meet(
                 a, "echo a > one.txt; echo a > two.txt", b, "echo b > one.txt; echo b > two.txt; touch -d 2020-01-01 two.txt")
             try await a.waitUntil("test \"$(cat two.txt)\" = 'a\nb'")

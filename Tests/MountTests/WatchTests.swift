@@ -13,7 +13,7 @@ import UbiquityControl
     }
 
     /// The kernel finds a folder in a listing that it still knows elsewhere, and forgets the folder of an earlier
-    /// announcement, for which it waits (`RingWork`). The race took some ten seconds to occur.
+    /// announcement, and waits for it (`RingWork`). The race took some ten seconds to occur.
     @Test func listingDoesNotWaitForMovedFolders() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d0 m1 m2 m3 m4 m5 m6 m7 m8")

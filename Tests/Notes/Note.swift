@@ -34,7 +34,7 @@ final class Note: Document {
     override func read(from url: URL) async throws {
         let isFirst = documentState.contains(.closed)
         try await super.read(from: url)
-        // Of a package only the text is read; pictures and other members stay unread.
+        // Only the text of a package is read; pictures and other members stay unread.
         if let text = package?.fileWrappers?[Self.textName] { lines = Self.lines(of: try await text.regularFileContents()) }
         if !isFirst { tell("changed: \(lines.last ?? "")") }
     }

@@ -32,7 +32,7 @@ struct EngineLinkTests {
         try bench.commit(
             EngineBench.here, Make.move(1, base: 1, to: "b"), Make.delete(2, .hardLink, base: 1))
         #expect(try #require(bench.items[.number(1)]).name == ItemName("b"))
-        // Of a file with two names the first was deleted: the trash shows that one.
+        // The first of a file's two names was deleted: the trash shows that one.
         let deleted = try #require(bench.items[.number(2)])
         #expect(try deleted.name == ItemName("a") && !deleted.isLive)
         try bench.commit(

@@ -208,7 +208,7 @@ struct ClaimTests {
         let (one, two) = (world.client(), world.client())
         let first = world.read(one, 7)
         let writer = world.write(two, 7)
-        // It may be nested in the first read, for which the writer waits.
+        // It may be nested in the first read, and the writer waits for that one.
         let second = world.read(one, 7)
         #expect(world.isGranted(second) && !world.isGranted(writer))
         world.end(first)

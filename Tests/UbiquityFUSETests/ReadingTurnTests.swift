@@ -112,7 +112,7 @@ import UbiquitySystem
         loop.end()
     }
 
-    /// After a pause, in which all threads sleep, as well as at once.
+    /// After a pause with all threads asleep, as well as at once.
     @Test(arguments: [ReadingTurnTests.lookup, ReadingTurnTests.read], [false, true])
     func stuckRequestBlocksNoOther(kind: UInt32, rested: Bool) async throws {
         let loop = try Loop(threads: 3, cores: 2)

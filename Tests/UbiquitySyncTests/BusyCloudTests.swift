@@ -11,7 +11,7 @@ import UbiquityTestSupport
 
     private func bytes(_ count: Int, _ first: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * first) } }
 
-    /// Its small members exceed one commit and are sent before it, for which the cloud has no space.
+    /// Its small members exceed one commit and are sent before it. The cloud has no space for them.
     @Test(arguments: [UbiquityError.Code.noSpace, .tooLarge])
     func refusedPackageDelaysNoOther(code: UbiquityError.Code) async throws {
         try await run { world in
@@ -42,7 +42,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of a content that the cloud would refuse as a whole, nothing is sent.
+    /// Nothing is sent of a content that the cloud would refuse as a whole.
     @Test func fileBeyondTheQuotaIsNotSent() async throws {
         try await run { world in
             world.cloud.setQuota(1_000_000)

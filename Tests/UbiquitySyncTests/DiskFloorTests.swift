@@ -28,7 +28,7 @@ import UbiquityTestSupport
             #expect(try world.b.live("f").contentState == .complete)
             try world.b.engine.space.keepWithinLimits()
             #expect(try world.b.live("f").contentState == .complete)
-            // Used within the day for which a requested content stays, it is not evicted for others.
+            // A requested content stays for a day. One that was used within it is not evicted for others.
             let later = world.b.timekeeper.now().advanced(bySeconds: 1)
             let isAny = try world.b.index.read { reader in
                 try [Timestamp.zero, later].map { since in

@@ -480,7 +480,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// By one program, on two devices without knowledge of each other, of which one has no contents.
+    /// One program saves on two devices that do not know of each other. One of them has no contents.
     @Test func exchangedDocumentsAreExchangedOnce() async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in
@@ -506,7 +506,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// A program that removes a document and creates it again, with a moment in between in which the deletion is sent.
+    /// A program that removes a document and creates it again, after the deletion was sent.
     @Test(arguments: [1, 300_000]) func recreationAfterUploadedDeletionKeepsIdentity(size: Int) async throws {
         let options = Simulation.Options(devices: ["a", "b"], process: ProcessHost.id)
         try await Worlds.run(seed: Self.seed, options) { world in

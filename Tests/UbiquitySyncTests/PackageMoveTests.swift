@@ -165,7 +165,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of the folders restored with the package, one was its parent at the end.
+    /// One of the folders restored with the package was its parent at the end.
     @Test(arguments: [false, true]) func packageInANewFolderIsRestored(hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)

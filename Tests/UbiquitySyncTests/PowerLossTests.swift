@@ -51,7 +51,7 @@ import UbiquityTestSupport
         }
     }
 
-    /// Of several in a row each may have delayed the durability of the next.
+    /// Each of several in a row may have delayed the durability of the next.
     @Test(arguments: 1...16 as ClosedRange<UInt64>, [false, true]) func contentSurvivesSeveralReplacements(
         seed: UInt64, isSent: Bool
     ) async throws {

@@ -13,7 +13,7 @@ final class DiskWatch: Sendable {
         var isDirectory = false
         /// Whether it is a content's backing file.
         var isContent = false
-        /// A path by which an open file can be opened again, even without a name.
+        /// A path that opens an open file again, even if the file has no name.
         var link: String?
     }
 

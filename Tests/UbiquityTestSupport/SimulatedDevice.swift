@@ -14,7 +14,7 @@ internal import UbiquityVFS
 package final class SimulatedDevice: Sendable {
     package struct Settings: Sendable {
         package var policy = SyncConfiguration.Policy.lazy
-        /// The amount by which its clock is ahead of the cloud's.
+        /// The lead of its clock over the cloud's.
         package var skew = Duration.zero
         package var cacheLimit: Int64?
         package var diskFloor: Int64
@@ -75,7 +75,7 @@ package final class SimulatedDevice: Sendable {
         id = DeviceID(using: &generator)
     }
 
-    /// The amount by which its clock is ahead of the cloud's.
+    /// The lead of its clock over the cloud's.
     var skew: Duration { settings.skew }
     var isBusy: Bool { settings.isBusy }
 

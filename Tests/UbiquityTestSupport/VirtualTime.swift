@@ -187,7 +187,7 @@ package final class VirtualTimekeeper: Timekeeper {
     private let world: VirtualWorld
     private let skew: Lock<Duration>
 
-    /// - Parameter skew: the amount by which the wall clock is ahead of the cloud's.
+    /// - Parameter skew: the lead of the wall clock over the cloud's.
     package init(_ world: VirtualWorld, skew: Duration = .zero) {
         self.world = world
         self.skew = Lock(skew)

@@ -199,7 +199,7 @@ final class World: Sendable {
 
     // MARK: The end
 
-    /// Registers a folder in which a test has mounted something else.
+    /// Registers a folder where a test has mounted something else.
     func noteMounted(_ path: String) { folders.withLock { $0.append(path) } }
 
     private func end() async {

@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// The ways in which editors save, unsynced names, and the difficult cases of eviction.
+// The usual ways of editors to save, unsynced names, and the difficult cases of eviction.
 extension Performer {
     /// Names of the standard list of ignored names, one of them ignored by its suffix.
     static let ignoredNames = ["a~", ".a.swp", ".#b", "~$c", "k.nosync"]

@@ -10,7 +10,7 @@ package enum Profile: String, Sendable, CaseIterable {
     case disks
     /// The real cloud, which dies at any of its writes and loses unsynced data.
     case cloud
-    /// Packages, ignored names, and the ways in which editors save.
+    /// Packages, ignored names, and the usual ways of editors to save.
     case documents
     /// All but one device are away for long, and the cloud forgets deletions meanwhile.
     case outage
