@@ -41,6 +41,7 @@ let package = Package(
     products: [
         .executable(name: "ubiquity", targets: ["UbiquityCLI"]),
         .library(name: "Ubiquity", targets: ["Ubiquity"]),
+        .library(name: "UbiquityDatabase", targets: ["UbiquityDatabase"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -57,6 +58,7 @@ let package = Package(
         // L0
         .systemLibrary(name: "CFUSE", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
         .target(name: "CUbiquityShims"),
+        .target(name: "CUbiquitySession", linkerSettings: [.linkedLibrary("sqlite3")]),
         // L1
         module("UbiquityCore"),
         module("UbiquitySystem", ["UbiquityCore", "CUbiquityShims"]),
@@ -89,6 +91,7 @@ let package = Package(
         ]),
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5
+        module("UbiquityDatabase", ["Ubiquity", "UbiquityCore", "UbiquitySystem", "CUbiquitySession", grdb]),
         module("UbiquityDaemon", [
             "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
             "UbiquityWire", "UbiquityControl", "UbiquitySync", "UbiquityDoctor", "UbiquityVFS", "UbiquityFUSE",
@@ -117,6 +120,17 @@ let package = Package(
         .executableTarget(
             name: "kill-test", dependencies: ["UbiquityCore", "UbiquitySystem", argumentParser], path: "Tests/KillTest",
             swiftSettings: strict),
+        .target(
+            name: "DatabaseSimulation", dependencies: ["UbiquityDatabase", "UbiquityCore", grdb],
+            path: "Tests/DatabaseSimulation", swiftSettings: strict),
+        .executableTarget(
+            name: "simulate-databases", dependencies: ["DatabaseSimulation", argumentParser],
+            path: "Tests/SimulateDatabases", swiftSettings: strict),
+        .executableTarget(
+            name: "database-benchmark", dependencies: ["UbiquityDatabase", "UbiquityCore", grdb],
+            path: "Tests/DatabaseBenchmark", swiftSettings: strict),
+        .executableTarget(
+            name: "shoebox", dependencies: ["UbiquityDatabase", grdb], path: "Tests/Shoebox", swiftSettings: strict),
         .target(name: "CFuzz", path: "Tests/CFuzz"),
         .target(
             name: "UbiquityFuzzing",
@@ -145,6 +159,9 @@ let package = Package(
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
         tests("UbiquityTests", [
             "Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport",
+        ]),
+        tests("UbiquityDatabaseTests", [
+            "UbiquityDatabase", "DatabaseSimulation", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport", grdb,
         ]),
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",

@@ -1,0 +1,6 @@
+import UbiquityDatabase
+
+@main
+struct DatabaseBenchmark {
+    static func main() {}
+}

@@ -1,0 +1,6 @@
+import UbiquityDatabase
+
+@main
+struct Shoebox {
+    static func main() {}
+}

@@ -1,0 +1,6 @@
+import UbiquityDatabase
+
+@main
+struct SimulateDatabases {
+    static func main() {}
+}
