@@ -77,6 +77,37 @@ import UbiquityControl
         }
     }
 
+    @Test func statusShowsTheOtherMountsWhenOneDaemonAnswersWithAnError() async throws {
+        try await World.run { world in
+            let (failing, working) = (try await world.mounted("failing"), try await world.mounted("working"))
+            try await failing.kill()
+            let daemon = try world.start(["/usr/bin/python3", "-uc", Self.failingDaemon, failing.containerState])
+            try await world.eventually("the socket listens") { daemon.outputSoFar == "ready\n" }
+            let outcome = try await world.ubiquity("status")
+            #expect(outcome.status == 1)
+            #expect(outcome.out.contains(working.mountPoint))
+            #expect(outcome.err.contains("\(failing.mountPoint): cannot read the index"))
+        }
+    }
+
+    /// Answers each request with an error.
+    private static let failingDaemon = """
+        import http.server, os, socketserver, sys
+        os.chdir(sys.argv[1])
+        os.remove("control.sock")
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def address_string(self): return "socket"
+            def do_GET(self):
+                body = b'{"code": "io", "message": "cannot read the index", "place": "", "remedy": ""}'
+                self.send_response(500)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+        server = socketserver.ThreadingUnixStreamServer("control.sock", Handler)
+        print("ready")
+        server.serve_forever()
+        """
+
     @Test func stateFolderSelectsTheDevice() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

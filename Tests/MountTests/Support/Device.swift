@@ -121,16 +121,12 @@ final class Device: Sendable {
     }
 
     func status() async throws -> MountStatus {
-        for line in try await statusLines() {
+        let outcome = try await world.ubiquity("status", "--json", "--state", state)
+        for line in outcome.out.split(separator: "\n") {
             let status = try ControlCodec.decode(MountStatus.self, from: line.utf8)
             if status.mountPoint == mountPoint { return status }
         }
-        throw Command.Failure(description: "no status of \(mountPoint)")
-    }
-
-    /// Other tests' mounts may be dead at this moment, so the exit code means nothing for this one.
-    private func statusLines() async throws -> [String] {
-        try await world.ubiquity("status", "--json").out.split(separator: "\n").map(String.init)
+        throw Command.Failure(description: "no status of \(mountPoint): \(outcome)")
     }
 
     func report(_ path: String) async throws -> ItemReport {
