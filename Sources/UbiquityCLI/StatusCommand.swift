@@ -27,21 +27,24 @@ struct StatusCommand: AsyncParsableCommand {
         guard !mounts.isEmpty else {
             throw MountUnreachable("nothing to show", "no container is mounted; 'ubiquity mount FOLDER' mounts one")
         }
-        var unreachable = 0
+        var exitCode: Int32 = 0
         let answers = try await Progress.showing("asking the daemon …") { _ in
             await Self.ask(mounts.map { String(decoding: $0.source, as: UTF8.self) })
         }
         for (mount, answer) in zip(mounts, answers) {
+            let place = String(decoding: mount.mountPoint, as: UTF8.self)
             do {
                 let status = try answer.get()
                 if output.asJSON { try Output.json(status) } else { StatusText.lines(of: status).forEach(Output.line) }
             } catch let error as MountUnreachable {
-                unreachable += 1
-                Output.error(
-                    UbiquityError(.offline, error.reason), about: String(decoding: mount.mountPoint, as: UTF8.self))
+                exitCode = exitCode == 0 ? ExitStatus.unreachable : exitCode
+                Output.error(UbiquityError(.offline, error.reason), about: place)
+            } catch let error as UbiquityError {
+                exitCode = ExitStatus.failed
+                Output.error(error, about: place)
             }
         }
-        if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }
+        if exitCode != 0 { throw ExitCode(exitCode) }
     }
 
     /// Asks all daemons in parallel: several that do not answer would otherwise take their time one after the other.
