@@ -17,8 +17,8 @@ struct UbiquityCommand: AsyncParsableCommand {
             StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
-            DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self, RunCommand.self,
-            ReferenceCommand.self,
+            PublishCommand.self, DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self,
+            RunCommand.self, ReferenceCommand.self,
         ])
 
     static func main() async {

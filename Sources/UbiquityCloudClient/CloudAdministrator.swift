@@ -81,8 +81,36 @@ package final class CloudAdministrator: Sendable {
         try await ask(PurgedItems.self, .DELETE, Self.path("\(Self.trash(container))/\(item)", account))
     }
 
-    private static func trash(_ container: ContainerID) -> String {
-        "containers/\(PercentEncoding.encode(container.name))/trash"
+    private static func trash(_ container: ContainerID) -> String { path("trash", of: container) }
+
+    private static func path(_ path: String, of container: ContainerID) -> String {
+        "containers/\(PercentEncoding.encode(container.name))/\(path)"
+    }
+
+    // MARK: Links
+
+    /// Creates a link to an item of a container.
+    package func createLink(
+        _ request: LinkRequest, in container: ContainerID, of account: String?
+    ) async throws -> NewLink {
+        try await ask(NewLink.self, .POST, Self.path(Self.path("links", of: container), account), request)
+    }
+
+    /// The links in force of a container.
+    /// - Parameter item: only those to this item.
+    package func links(
+        in container: ContainerID, to item: ItemID? = nil, of account: String?
+    ) async throws -> [LinkEntry] {
+        let query = [item.map { "item=\($0)" }, account.map { "account=\(PercentEncoding.encode($0))" }]
+            .compactMap { $0 }
+        let path = Self.path("links", of: container) + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
+        return try await ask(LinkList.self, .GET, path).links
+    }
+
+    /// - Parameter link: its number, or its secret.
+    package func revokeLink(_ link: String, in container: ContainerID, of account: String?) async throws {
+        let path = Self.path("links/\(PercentEncoding.encode(link))", of: container)
+        try await ask(.DELETE, Self.path(path, account))
     }
 
     // MARK: Requests

@@ -58,7 +58,14 @@ struct CloudAccess: Sendable {
     func changedContainer(
         _ request: Request, _ context: CloudContext
     ) async throws -> (account: String, container: ContainerID) {
-        let (holder, container) = try await container(request, context, isWriting: true)
+        try await namedContainer(request, context, isWriting: true)
+    }
+
+    /// The account and the container of a request. The cloud's owner may name any account in the query.
+    func namedContainer(
+        _ request: Request, _ context: CloudContext, isWriting: Bool
+    ) async throws -> (account: String, container: ContainerID) {
+        let (holder, container) = try await container(request, context, isWriting: isWriting)
         return (try named(request, holder), container)
     }
 

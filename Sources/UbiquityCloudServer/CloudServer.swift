@@ -46,6 +46,11 @@ package final class CloudServer: Sendable {
         UsageRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
         PageRoutes(access: access).add(to: router)
+        LinkRoutes(access: access).add(to: router)
+        LinkPages(
+            access: access, departures: departures,
+            guesses: FailedSignIns(free: rules.freeSignInFailures, uptime: rules.uptime)
+        ).add(to: router)
         routes = router.routes.map { "\($0.method) \($0.path)" }
         responder = router.buildResponder()
     }

@@ -66,6 +66,11 @@ enum ServerLimits {
     static let decoders = 2
     /// Longest body of an account request in bytes: names of an account, a token and containers.
     static let accountRequestLength = 16 * 1024
+    /// Concurrent downloads of links, of all and of one. Others wait for `patience`.
+    static let linkDownloads = 64
+    static let downloadsPerLink = 8
+    /// Longest body of a link's password form in bytes.
+    static let linkFormLength = 8 * 1024
     /// Failed sign-ins of an address, and of an account name, before the next attempt must wait.
     static let freeSignInFailures = 10
     /// The longest pause between attempts. Nobody is locked out for ever.

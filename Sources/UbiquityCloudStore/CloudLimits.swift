@@ -31,6 +31,20 @@ package enum CloudLimits {
     /// Contacts remembered in memory for that.
     static let recentContacts = 10_000
 
+    /// Links in force of an account, and the files and folders that they have together.
+    package static let maximumLinksPerAccount = 1000
+    package static let maximumLinkedFilesPerAccount = 100_000
+    /// Files and folders of one link.
+    package static let maximumFilesPerLink = 20_000
+    /// In seconds: how long a link lasts, if its maker says nothing, and at most.
+    package static let linkLifetime = 7.0 * 86400
+    package static let longestLinkLifetime = 366.0 * 86400
+    /// Ended links of an account that are remembered. Visitors of older ones get "there is no such link".
+    package static let keptEndedLinks = 1000
+    /// Bytes of a link's password, and the rounds of its hash. One attempt takes about 0.1 s of a processor.
+    package static let longestLinkPassword = 1024
+    package static let linkPasswordRounds = 100_000
+
     /// Chunks shorter than this are stored in the database: a file would take a block and two more syncs.
     package static let smallChunkLength = 16 * 1024
     /// Answers to commits kept for a repeated request, per container.

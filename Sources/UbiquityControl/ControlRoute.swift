@@ -22,6 +22,12 @@ package enum ControlRoute {
     package static let trash = "/v1/trash"
     /// POST `TrashRestoreRequest`: a `TrashRestoreReport`.
     package static let trashRestore = "/v1/trash/restore"
+    /// POST `PublishRequest`: a `PublishReport`, when the item is uploaded.
+    package static let publish = "/v1/publish"
+    /// POST `PublishedRequest`: a `PublishedReport`.
+    package static let published = "/v1/publish/list"
+    /// POST `UnpublishRequest`: an `Acknowledgement`.
+    package static let unpublish = "/v1/publish/revoke"
     /// POST `DeletionsRequest`: a `DeletionsReport`.
     package static let deletions = "/v1/deletions"
     /// POST `DoctorRequest`: a `DoctorReport`.

@@ -38,6 +38,7 @@ package enum StatusAttribute: String, AttributeName, CaseIterable, Hashable {
     case itemID = "item-id"
     case versionID = "version-id"
     case container = "container"
+    case published
     // Not listed, but readable by name.
     /// The name of the `UbiquityError.Code`.
     case downloadingErrorCode = "downloading-error-code"

@@ -207,6 +207,7 @@ extension IndexQueries {
     package func feedPosition() throws -> FeedPosition { try reader.meta.feedPosition() }
     package func hasBeenCaughtUp() throws -> Bool { try reader.meta.hasBeenCaughtUp() }
     package func isFeedBehind() throws -> Bool { try reader.meta.isFeedBehind() }
+    package func linkCount(of item: ItemID) throws -> Int { try reader.meta.linkCount(of: item) }
 }
 
 // FolderTable

@@ -56,6 +56,7 @@ extension IndexTransaction {
     package func holdDeletions(upTo order: Int64) throws { try meta.holdDeletions(upTo: order) }
     package func setFeedPosition(_ position: FeedPosition) throws { try meta.setFeedPosition(position) }
     package func setCaughtUp(_ isSo: Bool) throws { try meta.setCaughtUp(isSo) }
+    package func setLinkCounts(_ bytes: [UInt8]) throws { try meta.setLinkCounts(bytes) }
     package func setFeedBehind(_ isSo: Bool) throws { try meta.setFeedBehind(isSo) }
 }
 

@@ -28,6 +28,9 @@ final class Xattrs: Room {
         let (row, _) = try context.row(ino)
         if name.starts(with: StatusAttribute.prefixBytes) {
             if let attribute = StatusAttribute(name: name) {
+                if attribute == .published {
+                    return Array(String(try index.read { try $0.linkCount(of: row.id) }).utf8)
+                }
                 guard attribute == .identityToken else {
                     return try facts(of: row, counting: attribute.countsConflicts).value(of: attribute)
                 }

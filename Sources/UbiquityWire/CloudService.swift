@@ -152,6 +152,8 @@ package struct ChangePage: Hashable, Sendable {
     package var isIncomplete: Bool
     /// The mark of the commit that made `revision`, or 0 if the cloud does not know it. See `FeedPoint`.
     package var mark: UInt64
+    /// The items with links in force, and how many each has, if that has changed since the last page. Nil if not.
+    package var links: [ItemID: Int]?
 
     package init(
         items: [RemoteItem], revision: Revision, hasMore: Bool, isIncomplete: Bool = false, mark: UInt64 = 0

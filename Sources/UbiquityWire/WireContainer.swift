@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 package import UbiquityCore
 
 extension CloudUsage: MessageConvertible {
@@ -64,6 +65,7 @@ extension ChangePage: MessageConvertible {
         self.init(
             items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p,
             isIncomplete: message.isIncomplete, mark: message.mark)
+        if message.hasLinks_p { links = try LinkCounts.decode(Array(message.links)) }
     }
 
     func message() throws(UbiquityError) -> PBChangePage {
@@ -74,6 +76,10 @@ extension ChangePage: MessageConvertible {
         result.hasMore_p = hasMore
         result.isIncomplete = isIncomplete
         result.mark = mark
+        if let links {
+            result.hasLinks_p = true
+            result.links = Data(LinkCounts.encode(links))
+        }
         return result
     }
 }

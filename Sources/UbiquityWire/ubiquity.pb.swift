@@ -465,6 +465,12 @@ nonisolated struct PBChangePage: Sendable {
   /// The mark of the commit that made `revision`, or 0 if the cloud does not know it.
   var mark: UInt64 = 0
 
+  /// If `has_links`: the items with links in force, each as its id (16 bytes) and the number of its links (4 bytes, the
+  /// highest first). All other items have none.
+  var links: Data = Data()
+
+  var hasLinks_p: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1856,7 +1862,7 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
 
 nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ChangePage"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0\u{3}is_incomplete\0\u{1}mark\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0\u{3}is_incomplete\0\u{1}mark\0\u{1}links\0\u{3}has_links\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1869,6 +1875,8 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 3: try { try decoder.decodeSingularBoolField(value: &self.hasMore_p) }()
       case 4: try { try decoder.decodeSingularBoolField(value: &self.isIncomplete) }()
       case 5: try { try decoder.decodeSingularFixed64Field(value: &self.mark) }()
+      case 6: try { try decoder.decodeSingularBytesField(value: &self.links) }()
+      case 7: try { try decoder.decodeSingularBoolField(value: &self.hasLinks_p) }()
       default: break
       }
     }
@@ -1890,6 +1898,12 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if self.mark != 0 {
       try visitor.visitSingularFixed64Field(value: self.mark, fieldNumber: 5)
     }
+    if !self.links.isEmpty {
+      try visitor.visitSingularBytesField(value: self.links, fieldNumber: 6)
+    }
+    if self.hasLinks_p != false {
+      try visitor.visitSingularBoolField(value: self.hasLinks_p, fieldNumber: 7)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1899,6 +1913,8 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.hasMore_p != rhs.hasMore_p {return false}
     if lhs.isIncomplete != rhs.isIncomplete {return false}
     if lhs.mark != rhs.mark {return false}
+    if lhs.links != rhs.links {return false}
+    if lhs.hasLinks_p != rhs.hasLinks_p {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -102,6 +102,10 @@ import Testing
         call("/v1/versions", 409, paths=["none"])
         call("/v1/versions/restore", path="f", version=conflict["id"], to="kept")
         call("/v1/versions/resolve", path="f", keep="current")
+        link = call("/v1/publish", path="f", lifetime=60)["link"]
+        assert [one["id"] for one in call("/v1/publish/list", path="f")["links"]] == [link["id"]]
+        call("/v1/publish/revoke", link=link["id"])
+        assert refused("/v1/publish/revoke", link=link["id"]) == "notFound"
         call("/v1/queries", scopes=["data"], predicate="", isLive=True)
         client = call("/v1/clients", name="te\x1bst\n", answerTime=5)[0]["client"]
         assert call("/v1/coordination")["clients"][0]["name"] == "te\ufffdst\ufffd"

@@ -50,6 +50,15 @@ import UbiquityWire
         "POST /v1/containers/{container}/chunks/unsound": [401, 401, 200, 200, 403, 200, 200],
         "POST /v1/containers/{container}/chunks/fetch": [401, 401, 200, 200, 403, 200, 200],
         "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 403, 200, 404],
+        // Links of a container, and the pages of a link for everybody who has it.
+        "GET /v1/containers/{container}/links": [401, 401, 200, 200, 403, 200, 200],
+        "POST /v1/containers/{container}/links": [401, 401, 404, 201, 403, 403, 404],
+        "DELETE /v1/containers/{container}/links/{link}": [401, 401, 404, 204, 403, 403, 404],
+        "GET /s/{secret}": [200, 200, 200, 200, 200, 200, 200],
+        "HEAD /s/{secret}": [200, 200, 200, 200, 200, 200, 200],
+        "GET /s/{secret}/content": [200, 200, 200, 200, 200, 200, 200],
+        "HEAD /s/{secret}/content": [200, 200, 200, 200, 200, 200, 200],
+        "POST /s/{secret}/content": [200, 200, 200, 200, 200, 200, 200],
         // The rights of the own token, and the account's tokens and devices.
         "GET /v1/rights": [401, 401, 200, 200, 200, 200, 200],
         "GET /v1/usage": [401, 401, 200, 200, 200, 200, 200],
@@ -73,7 +82,7 @@ import UbiquityWire
     private static let secrets = ["secret.txt", "only Alice has"]
     private static let parameters = [
         "container": RunningServer.containerName.name, "item": "\(item)", "version": "\(version)",
-        "chunk": "\(chunk.id)", "account": "carol", "token": "spare", "device": "tablet",
+        "chunk": "\(chunk.id)", "account": "carol", "token": "spare", "device": "tablet", "link": "1",
     ]
 
     private static func routes(_ cloud: Cloud) -> [String] {
@@ -90,14 +99,18 @@ import UbiquityWire
             let routes = Self.routes(cloud)
             #expect(Set(routes) == Set(Self.table.keys))
             let tokens = try await prepare(cloud, web)
+            let link = try await cloud.links.create(
+                LinkRequest(item: Self.item.description), in: RunningServer.containerName, of: "alice")
+            let secret = try #require(LinkPath.secret(in: link.path))
             // Routes that delete come last.
             let order = routes.sorted { ($0.hasPrefix("DELETE") ? 1 : 0, $0) < ($1.hasPrefix("DELETE") ? 1 : 0, $1) }
             for route in order {
                 var found = [Int]()
                 for client in Client.allCases {
-                    let answer = try await ask(route, client, tokens, web, socket)
+                    let path = route.replacing("{secret}", with: secret)
+                    let answer = try await ask(path, client, tokens, web, socket)
                     found.append(answer.status)
-                    guard client != .owner, client != .readOnly else { continue }
+                    guard client != .owner, client != .readOnly, !route.contains("{secret}") else { continue }
                     let text = String(decoding: answer.bytes, as: UTF8.self)
                     let seen = Self.secrets.filter { text.contains($0) }
                     #expect(seen == [], "\(route) for \(client)")
@@ -165,6 +178,8 @@ import UbiquityWire
     private func body(of route: String, _ client: Client) throws -> (type: String, bytes: [UInt8])? {
         let protobuf = WireFormat.protobuf.mediaType
         switch route {
+        case "POST /v1/containers/{container}/links":
+            return ("application/json", Array("{\"item\":\"\(Self.item)\"}".utf8))
         case "POST /v1/tokens": return ("application/json", Array("{}".utf8))
         case "PUT /v1/accounts/{account}": return ("application/json", Array(#"{"quota":1000}"#.utf8))
         case "POST /v1/accounts": return ("application/json", Array(#"{"name":"dave"}"#.utf8))

@@ -1,6 +1,8 @@
 /// Statements that turn a database without tokens back into an older format.
 enum OlderFormats {
     static let undo10 = """
+        DROP TRIGGER linksOfDeletedItems; DROP TABLE links; DROP TABLE linkFiles;
+        ALTER TABLE containers DROP COLUMN linksRevision;
         ALTER TABLE accounts DROP COLUMN ownQuota; DROP TABLE purges; DROP TABLE purgedChunks;
         DROP TABLE accessTokens; DROP TABLE devices; DROP TABLE deviceTokens;
         CREATE TABLE tokens (hash BLOB PRIMARY KEY, account INTEGER NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;

@@ -22,6 +22,13 @@ private func containers3(url: URL) async throws {
     if values.ubiquitousItemIsUploaded == false { print(values.ubiquitousItemUploadingError?.reason ?? "not uploaded yet") }
 }
 
+private func containers4(url: URL) async throws -> URL {
+    let published = try await UbiquityFileManager.default.url(
+        forPublishingUbiquitousItemAt: url, lifetime: .seconds(86_400))
+    print("valid until \(published.expirationDate)")
+    return published.url
+}
+
 private func coordination1(url: URL) async throws -> String {
     try await FileCoordinator().coordinate(readingItemAt: url) { url in
         try String(contentsOf: url, encoding: .utf8)

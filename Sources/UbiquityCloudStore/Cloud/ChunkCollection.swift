@@ -3,8 +3,8 @@ internal import Logging
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// One collection of an account's chunks: removes those that no version names and that were not stored or requested
-/// recently.
+/// One collection of an account's chunks: removes those that no version and no link names and that were not stored or
+/// requested recently.
 ///
 /// A commit touches its chunks before it relies on them. So a chunk in use is named by a version read here, or was
 /// touched too recently to be removed. Its time is checked again at the moment of removal.
@@ -61,7 +61,9 @@ struct ChunkCollection {
                 db,
                 sql: """
                     SELECT manifest FROM versions JOIN containers ON containers.number = versions.container
-                    WHERE containers.account = ? AND manifest IS NOT NULL
+                    WHERE containers.account = ?1 AND manifest IS NOT NULL
+                    UNION ALL SELECT manifest FROM linkFiles JOIN links ON links.number = linkFiles.link
+                    WHERE links.account = ?1 AND links.ended IS NULL AND manifest IS NOT NULL
                     """, arguments: [account])
             while let row = try cursor.next() {
                 for reference in try BlobCoding.manifest(row.bytes(0) ?? []) { used.insert(reference.id) }

@@ -79,7 +79,12 @@ extension Cloud {
                 }
                 let tokens = try Int64.fetchAll(
                     db, sql: "SELECT number FROM accessTokens WHERE account = ?", arguments: [number])
-                for table in ["containers", "accessTokens", "devices", "deviceTokens", "smallChunks", "purgedChunks"] {
+                try db.execute(
+                    sql: "DELETE FROM linkFiles WHERE link IN (SELECT number FROM links WHERE account = ?)",
+                    arguments: [number])
+                for table in [
+                    "links", "containers", "accessTokens", "devices", "deviceTokens", "smallChunks", "purgedChunks",
+                ] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE account = ?", arguments: [number])
                 }
                 try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])

@@ -13,6 +13,7 @@ extension Cloud {
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
         _ = try await examineTrees()
         try await Purges(cloud: self).resume()
+        try await links.maintain()
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
         try await trying("remove the chunks of deleted accounts") { try $0.removeChunksOfDeletedAccounts() }

@@ -164,6 +164,7 @@ package final class Cloud: Sendable {
 
     package var tokens: AccountTokens { AccountTokens(cloud: self) }
     package var devices: AccountDevices { AccountDevices(cloud: self) }
+    package var links: Links { Links(cloud: self) }
     package var purges: Purges { Purges(cloud: self) }
     package var survey: UsageSurvey { UsageSurvey(cloud: self) }
 

@@ -176,6 +176,8 @@ struct ContainerService: CloudService {
             page.isIncomplete = page.isIncomplete || rest.isIncomplete
         }
         page.mark = try tables.mark(of: page.revision) ?? 0
+        let links = LinkTables(db: db), changed = try links.revision(of: found.number)
+        if changed > revision, changed <= page.revision { page.links = try links.counts(in: found.number) }
         return page
     }
 

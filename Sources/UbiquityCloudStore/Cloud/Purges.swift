@@ -99,6 +99,8 @@ package struct Purges: Sendable {
         let leaves = try leaves(container, row.bytes(1), before: row.number(2) ?? 0, db)
         for (item, revision) in leaves {
             step.versions += try recordChunks(of: item, container, account, db)
+            // A link to a folder may have the content still.
+            try LinkTables(db: db).endLinks(containing: item, in: container, at: cloud.timekeeper.now())
             let arguments: StatementArguments = [container, item]
             try db.execute(sql: "DELETE FROM versions WHERE container = ? AND item = ?", arguments: arguments)
             try db.execute(sql: "DELETE FROM items WHERE container = ? AND id = ?", arguments: arguments)

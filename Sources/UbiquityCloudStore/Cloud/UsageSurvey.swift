@@ -120,12 +120,18 @@ package struct UsageSurvey: Sendable {
     }
 
     private func add(_ kind: Kind, to survey: inout Survey, _ seen: inout Set<ChunkID>, _ db: Database) throws {
+        // A state that a link keeps counts as an earlier version.
+        let linked = """
+            UNION ALL SELECT linkFiles.item, manifest FROM linkFiles JOIN links ON links.number = linkFiles.link
+            WHERE linkFiles.container = ?1 AND links.ended IS NULL AND manifest IS NOT NULL
+            """
         let rows = try Row.fetchCursor(
             db,
             sql: """
                 SELECT versions.item, manifest FROM versions
                 JOIN items ON items.container = versions.container AND items.id = versions.item
-                WHERE versions.container = ? AND manifest IS NOT NULL AND \(kind.condition)
+                WHERE versions.container = ?1 AND manifest IS NOT NULL AND \(kind.condition)
+                \(kind == .earlierVersions ? linked : "")
                 """, arguments: [survey.number])
         while let row = try rows.next() {
             // A damaged manifest counts with the unused contents.

@@ -97,7 +97,7 @@ package enum QueryKey: Hashable, Sendable {
 extension QueryKey: RawRepresentable, CaseIterable {
     /// Attributes that no query needs.
     private static let notQueried: Set<StatusAttribute> = [
-        .versionID, .container, .downloadingErrorCode, .uploadingErrorCode, .identityToken,
+        .versionID, .container, .downloadingErrorCode, .uploadingErrorCode, .identityToken, .published,
     ]
 
     package static let allCases: [QueryKey] =

@@ -59,6 +59,14 @@ package struct Accounts: Sendable {
         }
     }
 
+    /// The address of the cloud's server; nil if the cloud is reached over its Unix socket.
+    package var webAddress: String? {
+        guard case .signedIn(let signIn) = place, signIn.url.lowercased().hasPrefix("http") else { return nil }
+        var url = signIn.url
+        while url.last == "/" { url.removeLast() }
+        return url
+    }
+
     private func administrator() throws -> CloudAdministrator {
         switch place {
         case .signedIn(let signIn):

@@ -15,6 +15,7 @@ struct MountCommands: Sendable {
     let administration: AdministrationCommands
     let coordination: CoordinationCommands
     let items: ItemCommands
+    let publish: PublishCommands
     let status: StatusCommand
     let trash: TrashCommands
     let unmount: UnmountCommand
@@ -26,6 +27,7 @@ struct MountCommands: Sendable {
         administration = AdministrationCommands(parts: parts)
         coordination = CoordinationCommands(parts: parts)
         items = ItemCommands(parts: parts)
+        publish = PublishCommands(parts: parts)
         status = StatusCommand(parts: parts)
         trash = TrashCommands(parts: parts)
         unmount = UnmountCommand(parts: parts)

@@ -35,6 +35,9 @@ struct ControlRoutes: Sendable {
         responder.add(ControlRoute.restore, to: router, answering: commands.versions.restore)
         responder.add(ControlRoute.trash, to: router, answering: commands.trash.list)
         responder.add(ControlRoute.trashRestore, to: router, answering: commands.trash.restore)
+        responder.add(ControlRoute.publish, to: router, answering: commands.publish.publish)
+        responder.add(ControlRoute.published, to: router, answering: commands.publish.list)
+        responder.add(ControlRoute.unpublish, to: router, answering: commands.publish.revoke)
     }
 
     private func addMountRoutes(to router: Router<BasicRequestContext>) {

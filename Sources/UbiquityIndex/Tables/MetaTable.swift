@@ -69,6 +69,18 @@ package struct MetaTable: IndexTable {
     /// pages.
     package func isFeedBehind() throws -> Bool { try metaNumber("feedBehind") == 1 }
 
+    /// Returns the numbers of links of all items that have any, as bytes (`LinkCounts`).
+    func linkCounts() throws -> [UInt8] {
+        try db.first("SELECT value FROM meta WHERE name = 'links'", []) { $0.bytes(0) ?? [] } ?? []
+    }
+
+    /// Returns the number of links to an item that were in force at the last page of the feed.
+    package func linkCount(of item: ItemID) throws -> Int {
+        let bytes = try linkCounts()
+        // Damaged bytes count as none: the next change of a link replaces them.
+        return bytes.isEmpty ? 0 : (try? LinkCounts.decode(bytes))?[item] ?? 0
+    }
+
     func metaNumber(_ name: String) throws -> Int64? {
         try number("SELECT value FROM meta WHERE name = ?", [.text(name)])
     }

@@ -35,6 +35,12 @@ package struct MetaWriter: TransactionPart {
     /// See `hasBeenCaughtUp`.
     package func setCaughtUp(_ isSo: Bool) throws { try setMeta("caughtUp", isSo ? 1 : 0) }
 
+    /// See `linkCounts`.
+    package func setLinkCounts(_ bytes: [UInt8]) throws {
+        guard try reader.meta.linkCounts() != bytes else { return }
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('links', ?)", [.bytes(bytes)])
+    }
+
     /// See `isFeedBehind`.
     package func setFeedBehind(_ isSo: Bool) throws {
         if try reader.meta.isFeedBehind() != isSo { try setMeta("feedBehind", isSo ? 1 : 0) }

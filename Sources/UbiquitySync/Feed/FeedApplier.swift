@@ -39,6 +39,7 @@ struct FeedApplier: SyncRoom {
             next.revision = page.revision
             next.mark = page.mark
             try transaction.setFeedPosition(next)
+            if let links = page.links { try transaction.setLinkCounts(LinkCounts.encode(links)) }
             report(settler.ignored)
             return settler.dropped
         }

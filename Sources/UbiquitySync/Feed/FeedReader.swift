@@ -133,6 +133,7 @@ package final class FeedReader: SyncRoom {
             }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
+                try transaction.setLinkCounts([])
                 try transaction.setCaughtUp(false)
                 try transaction.setFeedPosition(
                     FeedPosition(
