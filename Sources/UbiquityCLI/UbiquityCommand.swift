@@ -18,7 +18,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
             PublishCommand.self, DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self,
-            RunCommand.self, ReferenceCommand.self,
+            RunCommand.self, AutostartCommand.self, ReferenceCommand.self,
         ])
 
     static func main() async {
@@ -28,6 +28,9 @@ struct UbiquityCommand: AsyncParsableCommand {
         let arguments = Array(ProcessHost.arguments.dropFirst())
         if arguments.first == MountServer.replayArgument {
             ProcessHost.exit(MountServer.replay(Array(arguments.dropFirst())))
+        }
+        if MountHelper.names.contains(Path.name(of: ProcessHost.arguments.first ?? "")) {
+            await MountHelper.run(arguments)
         }
         do {
             // Other bytes would be replaced in the decoded argument, and name another file.

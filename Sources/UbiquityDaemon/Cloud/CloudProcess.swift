@@ -67,9 +67,13 @@ package enum CloudProcess {
             maintenance.cancel()
             watch.cancel()
         }
+        // A device starts the embedded cloud; its manager, if any, is that of the device.
+        let manager = place == .embedded ? nil : ServiceManager()
         try await server.run { address in
             if place == .embedded || address != own { listening(address) }
+            manager?.send(.ready)
         }
+        manager?.send(.stopping)
         let isInPlace = cloud.isInPlace
         try await cloud.close()
         guard isInPlace else {

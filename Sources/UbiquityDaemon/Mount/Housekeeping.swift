@@ -9,6 +9,8 @@ import UbiquityVFS
 struct Housekeeping: Sendable {
     let parts: MountParts
     let space: RememberedSpace
+    /// Nil if no service manager started the process.
+    let service: ServiceReport?
 
     /// Interval of checkpoints of the index and of writing batches.
     private static let interval = Duration.seconds(5)
@@ -26,6 +28,7 @@ struct Housekeeping: Sendable {
             // A content that cannot be written must not keep the index from its checkpoint.
             await attempt { try $0.fileSystem.flushJournal() }
             await attempt { try $0.index.checkpoint() }
+            if let service { await attempt { _ in try service.update() } }
             guard watch.beginsToRest(ProcessHost.computedTime) else { continue }
             await attempt {
                 $0.index.releaseMemory()

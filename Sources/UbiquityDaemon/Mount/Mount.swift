@@ -29,6 +29,8 @@ final class Mount: Sendable {
     let session: FUSESession
     private let lock: ProcessLock
     private let server: ControlServer
+    /// Nil if no service manager started the process.
+    let service: ServiceReport?
 
     /// Mounts the container. Every check that could refuse comes before the mount appears.
     init(_ settings: MountSettings, logger: Logger, log: LogFile) async throws {
@@ -40,6 +42,7 @@ final class Mount: Sendable {
         parts = try MountAssembly(settings, folder, logger).makeParts(notifier, log)
         merges = MergeRunner(parts)
         conflicts = ConflictWatch(parts)
+        service = ServiceReport(parts.engine)
         commands = MountCommands(parts, merges)
         server = ControlServer(
             path: folder.controlSocket, routes: ControlRoutes(commands: commands),
@@ -71,8 +74,10 @@ final class Mount: Sendable {
         let watcher = QueryPump(parts, commands.queries)
         let queries = Task { try await watcher.run() }
         let merges = Task { [merges] in await merges.run() }
-        let housekeeping = Task { [parts] in try await Housekeeping(parts: parts, space: space).run() }
+        let upkeep = Housekeeping(parts: parts, space: space, service: service)
+        let housekeeping = Task { try await upkeep.run() }
         let outcome = await serve()
+        service?.stopping()
         lock.markEnding()
         events.cancel()
         queries.cancel()

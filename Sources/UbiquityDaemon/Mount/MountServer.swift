@@ -47,6 +47,12 @@ package enum MountServer {
                 "device": "\(mount.parts.identity.name)", "version": "\(ProgramVersion.text)",
             ])
         for notice in mount.parts.notices { logger.warning("\(notice)") }
+        let service = mount.service.map { service in
+            Task {
+                await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
+                if !Task.isCancelled { service.ready() }
+            }
+        }
         let report = pipe.map { pipe in
             Task {
                 let progress = Task { try await Self.reportListing(of: mount.parts, over: pipe) }
@@ -62,6 +68,7 @@ package enum MountServer {
         let outcome: Result<Void, any Error>
         do { outcome = .success(try await mount.run()) } catch { outcome = .failure(error) }
         report?.cancel()
+        service?.cancel()
         if let pipe, await report?.value == false {
             Self.send(MountReport(of: outcome, notices: mount.parts.notices), over: pipe, logger)
         }
