@@ -1,5 +1,6 @@
 import ArgumentParser
 import Ubiquity
+import UbiquityControl
 import UbiquityCore
 import UbiquityDaemon
 import UbiquitySystem
@@ -74,14 +75,32 @@ extension StateOptions {
         return here
     }
 
-    /// Tells the user that the device's mounts keep the account they were mounted with.
-    func tellOfMounts() throws {
+    /// Makes the device's mounts show its account now, and tells the user what each of them shows.
+    func showAccount() async throws {
         let device = try resolved()
         for mount in try MountFinder.table().containers where Self.isState(mount.source, of: device) {
-            let place = String(decoding: mount.mountPoint, as: UTF8.self)
-            Output.message("\(place) keeps the account it was mounted with; unmount it and mount it again")
+            let place = Output.shown(String(decoding: mount.mountPoint, as: UTF8.self))
+            do {
+                let connection = try DaemonConnection(stateFolder: String(decoding: mount.source, as: UTF8.self))
+                let report: AccountReport
+                do {
+                    report = try await connection.ask(
+                        ControlRoute.account, AccountRequest(), within: Self.accountLimit)
+                } catch {
+                    await connection.close()
+                    throw error
+                }
+                await connection.close()
+                Output.message(
+                    "\(place) shows \(report.absence == nil ? "account \(report.account)" : "an empty folder")")
+            } catch {
+                Output.message("\(place) does not show the account yet: \(error)")
+            }
         }
     }
+
+    /// Seconds until a mount must show another account. It waits for requests in progress at the cloud.
+    private static let accountLimit: Int64 = 30
 
     /// Whether a container's state is in the device's folder, however the paths are written.
     private static func isState(_ state: [UInt8], of device: String) -> Bool {

@@ -7,15 +7,19 @@ struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
         abstract: "Sign this device in to an account at a cloud.",
-        discussion: "It reads the token that 'ubiquity account create' printed, from a file or from standard input.")
+        discussion: """
+            It reads the token that 'ubiquity account create' printed, from a file or from standard input. 'ubiquity \
+            login local' signs in to the embedded cloud of this machine, which needs no account and no token. Mounts \
+            of this device show the documents of the account at once.
+            """)
 
     @OptionGroup var state: StateOptions
 
-    @Argument(help: "The cloud's address, e.g. https://nas.example:7070.")
+    @Argument(help: "The cloud's address, e.g. https://nas.example:7070; or 'local'.")
     var url: String
 
     @Option(help: .init("The account's name.", valueName: "name"))
-    var account: String
+    var account: String?
 
     @Option(help: .init("A file with the account's token.", valueName: "f"))
     var tokenFile: String?
@@ -29,6 +33,8 @@ struct LoginCommand: AsyncParsableCommand {
     var insecure = false
 
     func validate() throws {
+        guard url != Self.local else { return }
+        guard let account else { throw ValidationError("name the account: --account NAME") }
         guard ContainerID(account) != nil else { throw ValidationError("--account: \(ContainerID.rules)") }
         // A malformed address fails in `run`.
         guard !insecure, (try? SignIn.isExposed(url: url)) == true else { return }
@@ -39,8 +45,9 @@ struct LoginCommand: AsyncParsableCommand {
 
     func run() async throws {
         let stateFolder = try state.resolved()
+        guard url != Self.local else { return try await signInLocally(stateFolder) }
         let given = SignIn(
-            url: url, account: account, token: try token(),
+            url: url, account: account ?? "", token: try token(),
             certificates: try certificateAuthority.map(certificates))
         let signIn = try await Progress.showing("asking the cloud …") { _ in
             do {
@@ -53,7 +60,18 @@ struct LoginCommand: AsyncParsableCommand {
         }
         try signIn.save(deviceFolder: stateFolder)
         Output.message("signed in: \(try AccountNotice(deviceFolder: stateFolder).text)")
-        try state.tellOfMounts()
+        try await state.showAccount()
+    }
+
+    /// The word in the place of an address for the cloud of this machine.
+    private static let local = "local"
+
+    private func signInLocally(_ stateFolder: String) async throws {
+        guard try SignIn.remove(deviceFolder: stateFolder) else {
+            return Output.message("this device uses the cloud on this machine already")
+        }
+        Output.message("signed in: \(try AccountNotice(deviceFolder: stateFolder).text)")
+        try await state.showAccount()
     }
 
     /// The certificates are stored with the sign-in: the file is not needed afterwards.

@@ -50,6 +50,8 @@ package enum ControlRoute {
     package static let claims = "/v1/claims"
     /// POST `ClaimEnd`: an `Acknowledgement`.
     package static let endClaim = "/v1/claims/end"
+    /// POST `AccountRequest`: an `AccountReport` once the mount shows the account of the device.
+    package static let account = "/v1/account"
     /// GET: a `CoordinationStatus`.
     package static let coordination = "/v1/coordination"
     /// GET: a server-sent stream of `ControlEvent`.

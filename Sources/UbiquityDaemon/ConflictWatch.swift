@@ -65,7 +65,7 @@ final class ConflictWatch: Sendable {
     }
 
     private func update(_ change: (inout ConflictNotices) -> Void) throws {
-        let path = Path.join(parts.folder.path, ConflictNotices.fileName)
+        let path = Path.join(parts.home.path, ConflictNotices.fileName)
         let known = try SmallFile.read(path, limit: ConflictNotices.maximumLength)
         // An unreadable file is replaced: it contains only notices.
         let before = known.flatMap { try? ControlCodec.decode(ConflictNotices.self, from: $0) } ?? ConflictNotices()

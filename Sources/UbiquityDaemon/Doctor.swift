@@ -31,7 +31,9 @@ package enum Doctor {
         guard !before.isUnreadable || !wanted.check else {
             return DoctorReport(findings: before.findings, contents: 0, items: 0, chunks: 0, cloudProblem: nil)
         }
-        let parts = try MountAssembly(settings, folder, Self.silent).makeIdleParts()
+        let parts = try MountAssembly(
+            settings, folder, Self.silent, account: try DeviceAccount.load(deviceFolder: deviceFolder)
+        ).makeIdleParts()
         do {
             if before.findings.isEmpty, try parts.index.hasLostJournal {
                 before.findings = [journalFinding("changes were lost when the index was last opened", wanted)]

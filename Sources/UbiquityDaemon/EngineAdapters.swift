@@ -11,18 +11,14 @@ import UbiquityVFS
 struct EngineTransfers: TransferStatus {
     let engine: SyncEngine
     let index: ItemIndex
-    /// Identifies the account of the mount.
-    let identity: String
+    let deviceFolder: String
+    let container: ContainerID
 
-    var identityToken: String? { engine.connection.status.phase == .signedOut ? nil : identity }
-
-    /// An identifier of the account and container on this device that reveals neither.
-    /// - Parameter number: which of the device's accounts of that name.
-    static func identity(_ account: String, _ number: Int, _ container: ContainerID, _ device: DeviceID) -> String {
-        var words = ["identity", device.description, account, container.name]
-        if number > 1 { words.append("\(number)") }
-        let text = words.joined(separator: "\0")
-        return ChunkNaming.name(of: Array(text.utf8)).description
+    /// The token for a program without an identifier.
+    var identityToken: String? {
+        guard engine.connection.status.phase != .signedOut else { return nil }
+        // A file that cannot be read is reported by the commands that need it.
+        return (try? DeviceFiles.read(deviceFolder))?.token(application: "", container: container.name)
     }
 
     /// The last known values (see `Housekeeping`).

@@ -5,7 +5,7 @@ import UbiquitySystem
 /// Small JSON files of the state folder, readable by their owner only.
 enum StoredJSON {
     /// In bytes. The largest file, the sign-in, contains certificates, which are a little longer in JSON.
-    private static let maximumLength = 2 * SignIn.maximumCertificates
+    private static let maximumLength = DeviceFiles.maximumLength
 
     /// The file's content; nil if there is no file. Throws `.invalid` if it is malformed.
     static func read<Content: Decodable>(_ type: Content.Type, at path: String) throws(UbiquityError) -> Content? {
@@ -21,5 +21,11 @@ enum StoredJSON {
     /// Replaces the file atomically and durably.
     static func write(_ content: some Encodable, at path: String) throws(UbiquityError) {
         try SmallFile.publish(ControlCodec.encode(content), at: path)
+    }
+}
+
+extension DeviceFiles {
+    static func read(_ deviceFolder: String) throws -> DeviceFiles {
+        try DeviceFiles { try SmallFile.read(Path.join(deviceFolder, $0), limit: maximumLength) }
     }
 }

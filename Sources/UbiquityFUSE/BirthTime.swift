@@ -28,7 +28,7 @@ enum BirthTime {
         let inode = buffer.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
         var bytes: [UInt8]
         do {
-            bytes = answer(try context.fileSystem.attributes(of: inode))
+            bytes = answer(try context.served.attributes(of: inode))
         } catch {
             bytes = [UInt8](repeating: 0, count: 16)
             store(-Errno(describing: error).rawValue, at: 4, in: &bytes)

@@ -52,7 +52,6 @@ package final class FUSESession: Sendable {
     private let rings: RequestRings
     private let connection: FUSEConnection?
     private let replayer: Replayer?
-    private let fileSystem: ClaimedFileSystem
     private let logger: Logger
     private let state = Monitor(State())
 
@@ -67,7 +66,6 @@ package final class FUSESession: Sendable {
         self.passthrough = passthrough
         self.rings = rings
         self.logger = logger
-        self.fileSystem = fileSystem
         context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough, rings: rings))
         do throws(UbiquityError) {
             session = try Self.makeSession(configuration, context)
@@ -133,6 +131,34 @@ package final class FUSESession: Sendable {
         guard isFirst else { return }
         DedicatedThread.start(name: "unmount") { [self] in unmount() }
         DedicatedThread.start(name: "unmount-watch") { [self] in abortIfHanging() }
+    }
+
+    // MARK: The container
+
+    /// The file system that the session serves.
+    private var fileSystem: ClaimedFileSystem { context.takeUnretainedValue().served.current }
+
+    /// How long programs that watch the mount may take to see the items of the old container leave.
+    private static let announcementLimit = Duration.milliseconds(400)
+
+    /// Serves another container from now on. Programs see its top folder in the place of the old one. Inodes of the old
+    /// one answer ESTALE; files that are open stay readable. Blocks for up to half a second. Call it for one exchange
+    /// at a time.
+    /// - Parameter next: a file system with the next numbers (`NodeNumbers.next`).
+    package func exchange(_ next: ClaimedFileSystem) {
+        let old = fileSystem, served = context.takeUnretainedValue().served
+        if replayer != nil {
+            let mark = old.exchange.announceRemoval(), end = ContinuousClock.now + Self.announcementLimit
+            while !old.replays.isOver(mark), ContinuousClock.now < end { ProcessLock.pause(milliseconds: 2) }
+        }
+        let files = old.exchange.departedFiles()
+        if let replayer {
+            replayer.exchange(next.replays) { served.exchange(next, leaving: files) }
+        } else {
+            served.exchange(next, leaving: files)
+        }
+        old.exchange.invalidate()
+        next.exchange.announceArrival()
     }
 
     // MARK: Ending

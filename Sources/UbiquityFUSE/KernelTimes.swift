@@ -38,10 +38,11 @@ extension NodeAttributes {
     /// How long the kernel may cache them, in seconds.
     var attributeTime: Double { isVolatile || isChanging ? 0 : KernelTimes.attributes }
 
-    /// A directory entry with these attributes. Inode numbers are never reused, so the generation is always 0.
-    var entry: fuse_entry_param {
+    /// A directory entry with these attributes. Numbers are not reused while the kernel has them, so
+    /// the generation is always 0.
+    func entry(_ numbers: NodeNumbers) -> fuse_entry_param {
         var entry = fuse_entry_param()
-        entry.ino = ino
+        entry.ino = numbers.number(ino)
         entry.attr = status
         entry.attr_timeout = attributeTime
         entry.entry_timeout = isVolatile ? 0 : KernelTimes.entry

@@ -21,23 +21,24 @@ func addDirectoryOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.readdirplus = { request, ino, size, offset, _ in
         readDirectory(request, ino, size, offset, plus: true)
     }
-    operations.fsyncdir = { request, _, _, _ in
-        serve(request) { fileSystem, reply in
+    operations.fsyncdir = { request, node, _, _ in
+        serve(request, node) { fileSystem, _, reply in
             reply.answer(with: { try fileSystem.syncDirectory() }) { reply, _ in reply.done() }
         }
     }
 }
 
 /// Fills one buffer with entries.
-private func readDirectory(_ request: fuse_req_t?, _ ino: UInt64, _ size: Int, _ offset: off_t, plus: Bool) {
+private func readDirectory(_ request: fuse_req_t?, _ node: UInt64, _ size: Int, _ offset: off_t, plus: Bool) {
     guard let request else { return }
-    serve(request) { fileSystem, reply in
+    serve(request, node) { fileSystem, ino, reply in
         guard !fileSystem.isInVersions(ino) else {
             return readVersions(fileSystem, reply, ino, size, Int64(offset), plus: plus)
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
         defer { buffer.deallocate() }
-        var filler = DirectoryFiller(request: request, buffer: buffer, plus: plus)
+        var filler = DirectoryFiller(
+            request: request, numbers: fileSystem.numbers, buffer: buffer, plus: plus)
         do {
             try fileSystem.readDirectory(
                 ino, offset: Int64(offset), withAttributes: plus, room: size / DirectoryFiller.usualSize(plus)
@@ -60,7 +61,8 @@ private func readVersions(
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
         defer { buffer.deallocate() }
         _ = reply.send { request in
-            var filler = DirectoryFiller(request: request, buffer: buffer, plus: plus)
+            var filler = DirectoryFiller(
+                request: request, numbers: fileSystem.numbers, buffer: buffer, plus: plus)
             fileSystem.read(listing, offset: offset) { filler.add($0) }
             return fuse_reply_buf(request, filler.start, filler.used)
         }
@@ -70,6 +72,7 @@ private func readVersions(
 /// A buffer of directory entries in the kernel's format.
 private struct DirectoryFiller {
     let request: fuse_req_t
+    let numbers: NodeNumbers
     let buffer: UnsafeMutableRawBufferPointer
     let plus: Bool
     private(set) var used = 0
@@ -81,8 +84,9 @@ private struct DirectoryFiller {
     /// Bytes of an entry with a name of about 16 bytes.
     static func usualSize(_ plus: Bool) -> Int { plus ? 168 : 40 }
 
-    init(request: fuse_req_t, buffer: UnsafeMutableRawBufferPointer, plus: Bool) {
+    init(request: fuse_req_t, numbers: NodeNumbers, buffer: UnsafeMutableRawBufferPointer, plus: Bool) {
         self.request = request
+        self.numbers = numbers
         self.buffer = buffer
         self.plus = plus
     }
@@ -106,7 +110,7 @@ private struct DirectoryFiller {
     private func write(_ entry: DirectoryItem, _ name: UnsafePointer<CChar>?, _ room: Int) -> Int {
         let start = buffer.baseAddress?.advanced(by: used).assumingMemoryBound(to: CChar.self)
         if plus {
-            var parameters = entry.attributes.entry
+            var parameters = entry.attributes.entry(numbers)
             // "." and ".." are not looked up: for an entry without an inode the kernel uses only the name.
             if !entry.isCounted {
                 parameters.entry_timeout = 0

@@ -5,8 +5,8 @@ internal import UbiquityVFS
 
 /// Operations on an open file.
 func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.open = { request, ino, info in
-        serve(request) { fileSystem, reply in
+    operations.open = { request, node, info in
+        serve(request, node) { fileSystem, ino, reply in
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.refuseReplay() }
@@ -14,15 +14,20 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, opened in reply.opened(opened, info, fileSystem) }
         }
     }
-    operations.read = { request, _, size, offset, info in
-        serve(request) { fileSystem, reply in
+    operations.read = { request, node, size, offset, info in
+        let departed = { (files: DepartedFiles, _: UInt64, reply: consuming Reply) in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            let body = { try files.read(handle, offset: Int64(offset), length: size) }
+            reply.answer(with: body) { reply, data in reply.data(data) }
+        }
+        serve(request, node, departed: departed) { fileSystem, _, reply in
             guard let info = info?.pointee else { return reply.error(.EBADF) }
             let body = { try fileSystem.read(info.fh, offset: Int64(offset), length: size) }
             reply.answerOrWait(isRead: true, with: body) { reply, data in reply.data(data) }
         }
     }
-    operations.write = { request, _, buffer, size, offset, info in
-        serve(request) { fileSystem, reply in
+    operations.write = { request, node, buffer, size, offset, info in
+        serve(request, node) { fileSystem, _, reply in
             guard let info = info?.pointee else { return reply.error(.EBADF) }
             let data = UnsafeRawBufferPointer(start: buffer, count: size)
             let caller = reply.caller
@@ -35,20 +40,24 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, count in reply.written(count) }
         }
     }
-    operations.flush = { request, _, info in
-        serve(request) { fileSystem, reply in
+    operations.flush = { request, node, info in
+        serve(request, node) { fileSystem, _, reply in
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
             reply.answer(with: { try fileSystem.flush(handle) }) { reply, _ in reply.done() }
         }
     }
-    operations.release = { request, _, info in
-        serve(request) { fileSystem, reply in
+    operations.release = { request, node, info in
+        let departed = { (files: DepartedFiles, _: UInt64, reply: consuming Reply) in
+            if let handle = info?.pointee.fh { files.release(handle) }
+            reply.done()
+        }
+        serve(request, node, departed: departed) { fileSystem, _, reply in
             if let handle = info?.pointee.fh { fileSystem.release(handle) }
             reply.done()
         }
     }
-    operations.fsync = { request, _, dataOnly, info in
-        serve(request) { fileSystem, reply in
+    operations.fsync = { request, node, dataOnly, info in
+        serve(request, node) { fileSystem, _, reply in
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
             reply.answer(with: { try fileSystem.sync(handle) }) { reply, _ in reply.done() }
         }
@@ -57,8 +66,8 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
 
 /// Operations on a range of an open file.
 func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.fallocate = { request, _, mode, offset, length, info in
-        serve(request) { fileSystem, reply in
+    operations.fallocate = { request, node, mode, offset, length, info in
+        serve(request, node) { fileSystem, _, reply in
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
             let caller = reply.caller
             let body = {
@@ -70,8 +79,9 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
-    operations.copy_file_range = { request, _, offset, info, _, newOffset, newInfo, length, flags in
-        serve(request) { fileSystem, reply in
+    operations.copy_file_range = { request, node, offset, info, newNode, newOffset, newInfo, length, flags in
+        serve(request, node) { fileSystem, _, reply in
+            guard fileSystem.numbers.ino(newNode) != nil else { return reply.error(.ESTALE) }
             guard let from = info?.pointee.fh, let to = newInfo?.pointee.fh else { return reply.error(.EBADF) }
             guard flags == 0 else { return reply.error(.EINVAL) }
             let caller = reply.caller
@@ -85,8 +95,8 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, count in reply.written(Int(count)) }
         }
     }
-    operations.lseek = { request, _, offset, whence, info in
-        serve(request) { fileSystem, reply in
+    operations.lseek = { request, node, offset, whence, info in
+        serve(request, node) { fileSystem, _, reply in
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
             let body = { try fileSystem.seek(handle, offset: Int64(offset), whence: whence) }
             reply.answer(with: body) { reply, position in reply.offset(position) }

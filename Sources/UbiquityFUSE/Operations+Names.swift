@@ -5,8 +5,8 @@ internal import UbiquityVFS
 
 /// Operations on a name in a directory.
 func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.lookup = { request, parent, name in
-        serve(request) { fileSystem, reply in
+    operations.lookup = { request, folder, name in
+        serve(request, folder) { fileSystem, parent, reply in
             if fileSystem.isReplay(reply.caller) { return reply.replayLookup(parent, bytes(name), fileSystem) }
             let caller = reply.caller
             let mayAppear = fileSystem.showsConflicts && fileSystem.mayShowConflict(bytes(name))
@@ -21,36 +21,39 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
             }
         }
     }
-    operations.forget = { request, ino, count in
-        serve(request) { fileSystem, reply in
-            fileSystem.forget(ino, count)
+    operations.forget = { request, node, count in
+        serve(request, 1) { fileSystem, _, reply in
+            if let ino = fileSystem.numbers.ino(node) { fileSystem.forget(ino, count) }
             reply.none()
         }
     }
     operations.forget_multi = { request, count, list in
-        serve(request) { fileSystem, reply in
-            for item in UnsafeBufferPointer(start: list, count: count) { fileSystem.forget(item.ino, item.nlookup) }
+        serve(request, 1) { fileSystem, _, reply in
+            for item in UnsafeBufferPointer(start: list, count: count) {
+                if let ino = fileSystem.numbers.ino(item.ino) { fileSystem.forget(ino, item.nlookup) }
+            }
             reply.none()
         }
     }
-    operations.unlink = { request, parent, name in
-        serve(request) { fileSystem, reply in
+    operations.unlink = { request, folder, name in
+        serve(request, folder) { fileSystem, parent, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), false, fileSystem) }
             let body = { try fileSystem.unlink(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
-    operations.rmdir = { request, parent, name in
-        serve(request) { fileSystem, reply in
+    operations.rmdir = { request, folder, name in
+        serve(request, folder) { fileSystem, parent, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), true, fileSystem) }
             let body = { try fileSystem.removeDirectory(parent: parent, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
-    operations.rename = { request, parent, name, newParent, newName, flags in
-        serve(request) { fileSystem, reply in
+    operations.rename = { request, folder, name, newFolder, newName, flags in
+        serve(request, folder) { fileSystem, parent, reply in
+            guard let newParent = fileSystem.numbers.ino(newFolder) else { return reply.error(.ESTALE) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) {
                 return reply.replayRename(parent, bytes(name), newParent, bytes(newName), fileSystem)
@@ -68,8 +71,8 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
 
 /// Operations that create an item.
 private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.mknod = { request, parent, name, mode, device in
-        serve(request) { fileSystem, reply in
+    operations.mknod = { request, folder, name, mode, device in
+        serve(request, folder) { fileSystem, parent, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.refuseReplay() }
             // The kernel packs a device number into 32 bits, here as in attributes.
@@ -80,8 +83,8 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
-    operations.mkdir = { request, parent, name, mode in
-        serve(request) { fileSystem, reply in
+    operations.mkdir = { request, folder, name, mode in
+        serve(request, folder) { fileSystem, parent, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) {
                 return reply.replayMaking(parent, bytes(name), FileMode.directory, fileSystem)
@@ -92,8 +95,8 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
-    operations.symlink = { request, target, parent, name in
-        serve(request) { fileSystem, reply in
+    operations.symlink = { request, target, folder, name in
+        serve(request, folder) { fileSystem, parent, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) {
                 return reply.replayMaking(parent, bytes(name), FileMode.symlink, fileSystem)
@@ -105,8 +108,9 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
-    operations.link = { request, ino, newParent, newName in
-        serve(request) { fileSystem, reply in
+    operations.link = { request, node, newFolder, newName in
+        serve(request, node) { fileSystem, ino, reply in
+            guard let newParent = fileSystem.numbers.ino(newFolder) else { return reply.error(.ESTALE) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.refuseReplay() }
             let body = {
@@ -115,8 +119,8 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
-    operations.create = { request, parent, name, mode, info in
-        serve(request) { fileSystem, reply in
+    operations.create = { request, folder, name, mode, info in
+        serve(request, folder) { fileSystem, parent, reply in
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayCreation(parent, bytes(name), info, fileSystem) }
@@ -139,13 +143,13 @@ extension Reply {
     /// Answers with an entry, which the kernel then knows. If the kernel did not take the answer, the lookup is taken
     /// back.
     consuming func entry(_ attributes: NodeAttributes, _ fileSystem: ClaimedFileSystem) {
-        var entry = attributes.entry
+        var entry = attributes.entry(fileSystem.numbers)
         if !send({ fuse_reply_entry($0, &entry) }) { fileSystem.forget(attributes.ino, 1) }
     }
 
     consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ClaimedFileSystem) {
         if let backing = made.opened.backing { return passed(made, backing, info.flags, fileSystem) }
-        var entry = made.attributes.entry
+        var entry = made.attributes.entry(fileSystem.numbers)
         var info = info
         info.fh = made.opened.handle
         info.keep_cache = made.opened.keepsCache ? 1 : 0
@@ -159,7 +163,8 @@ extension Reply {
     private consuming func passed(
         _ made: CreatedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ClaimedFileSystem
     ) {
-        var answer = CUbiquity_CreateReply(made.attributes, CUbiquity_OpenReply(made.opened, backing, flags))
+        var answer = CUbiquity_CreateReply(
+            made.attributes, fileSystem.numbers, CUbiquity_OpenReply(made.opened, backing, flags))
         let isTaken = send { request in
             withUnsafeBytes(of: &answer) { fuse_reply_buf(request, $0.baseAddress?.chars, $0.count) }
         }

@@ -5,8 +5,11 @@ internal import UbiquityVFS
 
 /// Operations on an inode: attributes, link text, space.
 func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.getattr = { request, ino, info in
-        serve(request) { fileSystem, reply in
+    operations.getattr = { request, node, info in
+        let departed = { (files: DepartedFiles, ino: UInt64, reply: consuming Reply) in
+            reply.answer(with: { try files.attributes(of: ino) }) { reply, found in reply.attributes(found) }
+        }
+        serve(request, node, departed: departed) { fileSystem, ino, reply in
             if fileSystem.isReplay(reply.caller) {
                 return reply.answer(with: { try fileSystem.replayAnswers.attributes(of: ino) }) { $0.attributes($1) }
             }
@@ -16,8 +19,8 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
             }
         }
     }
-    operations.setattr = { request, ino, status, fields, info in
-        serve(request) { fileSystem, reply in
+    operations.setattr = { request, node, status, fields, info in
+        serve(request, node) { fileSystem, ino, reply in
             guard let status = status?.pointee else { return reply.error(.EINVAL) }
             if fileSystem.isReplay(reply.caller) {
                 return reply.answer(with: { try fileSystem.replayAnswers.change(of: ino) }) { $0.attributes($1) }
@@ -31,8 +34,8 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, found in reply.attributes(found) }
         }
     }
-    operations.readlink = { request, ino in
-        serve(request) { fileSystem, reply in
+    operations.readlink = { request, node in
+        serve(request, node) { fileSystem, ino, reply in
             reply.answer(with: { try fileSystem.readLink(ino) }) { reply, target in
                 let text = target.map(CChar.init(bitPattern:)) + [0]
                 reply.send { fuse_reply_readlink($0, text) }
@@ -40,7 +43,7 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
         }
     }
     operations.statfs = { request, _ in
-        serve(request) { fileSystem, reply in
+        serve(request, 1) { fileSystem, _, reply in
             reply.answer(with: { try fileSystem.statistics() }) { reply, found in
                 var status = found.status
                 reply.send { fuse_reply_statfs($0, &status) }

@@ -3,8 +3,8 @@ internal import UbiquityVFS
 
 /// Operations on extended attributes.
 func addXattrOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.setxattr = { request, ino, name, value, size, flags in
-        serve(request) { fileSystem, reply in
+    operations.setxattr = { request, node, name, value, size, flags in
+        serve(request, node) { fileSystem, ino, reply in
             let caller = reply.caller
             let value = [UInt8](UnsafeRawBufferPointer(start: value, count: size))
             let body = {
@@ -13,23 +13,23 @@ func addXattrOperations(_ operations: inout fuse_lowlevel_ops) {
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
-    operations.getxattr = { request, ino, name, size in
-        serve(request) { fileSystem, reply in
+    operations.getxattr = { request, node, name, size in
+        serve(request, node) { fileSystem, ino, reply in
             reply.answer(with: { try fileSystem.xattr(of: ino, name: bytes(name)) }) { reply, value in
                 reply.attribute(value, room: size)
             }
         }
     }
-    operations.listxattr = { request, ino, size in
-        serve(request) { fileSystem, reply in
+    operations.listxattr = { request, node, size in
+        serve(request, node) { fileSystem, ino, reply in
             let caller = reply.caller
             reply.answer(with: { try fileSystem.xattrNames(of: ino, caller: caller) }) { reply, names in
                 reply.attribute(names, room: size)
             }
         }
     }
-    operations.removexattr = { request, ino, name in
-        serve(request) { fileSystem, reply in
+    operations.removexattr = { request, node, name in
+        serve(request, node) { fileSystem, ino, reply in
             let caller = reply.caller
             let body = { try fileSystem.removeXattr(of: ino, name: bytes(name), caller: caller) }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }

@@ -24,10 +24,10 @@ extension CUbiquity_OpenReply {
 }
 
 extension CUbiquity_CreateReply {
-    init(_ attributes: NodeAttributes, _ open: CUbiquity_OpenReply) {
+    init(_ attributes: NodeAttributes, _ numbers: NodeNumbers, _ open: CUbiquity_OpenReply) {
         let status = attributes.status
         self.init(
-            node: attributes.ino, generation: 0, entrySeconds: UInt64(KernelTimes.entry),
+            node: numbers.number(attributes.ino), generation: 0, entrySeconds: UInt64(KernelTimes.entry),
             attributeSeconds: UInt64(attributes.attributeTime), entryNanoseconds: 0, attributeNanoseconds: 0,
             inode: attributes.ino, size: UInt64(attributes.size), blocks: UInt64(attributes.blocks),
             accessed: UInt64(bitPattern: Int64(status.st_atim.tv_sec)),

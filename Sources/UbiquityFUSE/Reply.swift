@@ -28,7 +28,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
 
     private var context: SessionContext? { SessionContext.of(fuse_req_userdata(request)) }
     private var hasRings: Bool { context?.rings.areActive ?? false }
-    var waitingCallers: WaitCounter<Int32>? { context?.fileSystem.waitingCallers }
+    var waitingCallers: WaitCounter<Int32>? { context?.served.current.waitingCallers }
 
     // MARK: Waiting
 

@@ -45,6 +45,16 @@ package struct IndexEvent: Sendable {
     /// For `.versions`: the change.
     package var versionsChange: VersionsChange?
 
+    package init(
+        origin: Origin, kind: Kind, before: ItemRow?, after: ItemRow?, versionsChange: VersionsChange? = nil
+    ) {
+        self.origin = origin
+        self.kind = kind
+        self.before = before
+        self.after = after
+        self.versionsChange = versionsChange
+    }
+
     /// Whether an entry in the top folder was added or removed.
     var changesTopFolder: Bool {
         let (old, new) = (before?.entry, after?.entry)

@@ -88,14 +88,24 @@ extension ItemIndex {
     /// Returns the number of files in an index, which another process may have open. Changes nothing. Changes that are
     /// only in the journal are not counted.
     package static func fileCount(ofIndexAt path: String) throws -> Int64 {
+        try count(
+            "SELECT count(*) FROM entries JOIN items ON items.key = entries.item WHERE items.kind = ?",
+            [ItemKind.file.rawValue], inIndexAt: path)
+    }
+
+    /// The same for the items with changes that wait to be uploaded.
+    package static func unsentCount(ofIndexAt path: String) throws -> Int64 {
+        try count("SELECT count(*) FROM items WHERE \(PendingTable.isUnsent)", [], inIndexAt: path)
+    }
+
+    private static func count(
+        _ question: String, _ arguments: StatementArguments, inIndexAt path: String
+    ) throws -> Int64 {
         var configuration = Configuration()
         configuration.readonly = true
         let database = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? database.close() }
-        return try database.unsafeRead { db in
-            let question = "SELECT count(*) FROM entries JOIN items ON items.key = entries.item WHERE items.kind = ?"
-            return try Int64.fetchOne(db, sql: question, arguments: [ItemKind.file.rawValue]) ?? 0
-        }
+        return try database.unsafeRead { try Int64.fetchOne($0, sql: question, arguments: arguments) ?? 0 }
     }
 
     private static func number(_ name: String, _ db: Database) throws -> Int64 {

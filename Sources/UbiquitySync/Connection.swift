@@ -27,6 +27,8 @@ package final class Connection: Sendable {
         var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
         var backoff = Backoff()
         var isPaused = false
+        /// Whether the user has signed out. Then the phase stays.
+        var isSignedOut = false
         /// When the cloud last answered, in uptime of the machine.
         var heardAt: Duration?
         /// Whether the usage of the account may have changed since it was last asked for.
@@ -85,8 +87,19 @@ package final class Connection: Sendable {
         }
     }
 
+    /// The user has signed out, or nobody is signed in: no request is sent any more.
+    func signOut(_ reason: String) {
+        state.withLock {
+            $0.isSignedOut = true
+            $0.status.phase = .signedOut
+            $0.status.reason = reason
+        }
+        changed.fire()
+    }
+
     func setPaused(_ paused: Bool) {
         state.withLock {
+            guard !$0.isSignedOut else { return }
             $0.isPaused = paused
             $0.backoff.reset()
             $0.status.phase = paused ? .paused : .connecting
@@ -110,7 +123,7 @@ package final class Connection: Sendable {
         let now = timekeeper.now(), uptime = timekeeper.uptime()
         state.withLock {
             $0.heardAt = uptime
-            guard !$0.isPaused else { return }
+            guard !$0.isPaused, !$0.isSignedOut else { return }
             $0.status.phase = .online
             $0.status.reason = ""
             $0.status.lastContact = now
@@ -135,7 +148,7 @@ package final class Connection: Sendable {
     /// - Returns: how long to wait before the next attempt.
     func failed(_ error: UbiquityError) -> Duration {
         state.withLock {
-            if !$0.isPaused {
+            if !$0.isPaused, !$0.isSignedOut {
                 $0.status.phase = error.code == .signedOut ? .signedOut : .offline
                 $0.status.reason = error.description
             }

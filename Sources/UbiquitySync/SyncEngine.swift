@@ -108,6 +108,17 @@ package final class SyncEngine: SyncRoom {
         agenda.happened(.indexChanged)
     }
 
+    /// Ends the service of programs that wait: nobody is signed in any more. Cancel `run` afterwards.
+    /// - Parameter reason: for messages, for example "signed out".
+    package func signOut(_ reason: String) {
+        connection.signOut(reason)
+        fetch.downloads.failAll(
+            UbiquityError(
+                .signedOut, "the content is not here, and this device is signed out",
+                remedy: "sign in: ubiquity login"))
+        agenda.happened(.offlineModeChanged)
+    }
+
     /// Turns offline mode on or off.
     package func setPaused(_ paused: Bool) {
         connection.setPaused(paused)

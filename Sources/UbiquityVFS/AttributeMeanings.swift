@@ -27,8 +27,13 @@ extension StatusAttribute {
         case .isPinned: ("0, 1", "1 if the item stays on this device always.")
         case .itemID: ("id", "The identity of the item, the same on every device and across renames.")
         case .versionID: ("id or empty", "The version of the content on this device; empty while the content is new.")
-        case .container: ("name", "The name of the container.")
         case .published: ("number", "The number of links to the item that are in force (`ubiquity publish`).")
+        case .container:
+            (
+                "name",
+                "The name of the container. On the top folder, `(signed out)` or `(documents off)` follows while the "
+                    + "mount shows no account."
+            )
         case .downloadingErrorCode: ("code or empty", "The code of `downloading-error`, see `errors.md`.")
         case .uploadingErrorCode: ("code or empty", "The code of `uploading-error`, see `errors.md`.")
         case .identityToken: ("text", "The token of the signed-in account. Only the top folder has it.")

@@ -17,9 +17,28 @@ package final class ClaimedFileSystem: Sendable {
     /// thread that waits in an open has no file open yet, but still keeps the mount from being removed.
     package let waitingCallers = WaitCounter<Int32>()
 
-    package init(_ raw: ContainerFileSystem) {
+    /// The kernel's numbers of the container's inodes.
+    package let numbers: NodeNumbers
+
+    package init(_ raw: ContainerFileSystem, numbers: NodeNumbers = .first) {
         self.raw = raw
+        self.numbers = numbers
         claims = ProgramClaims(raw.rooms)
+    }
+
+    /// Replaces this container by another one, or another one by this.
+    package var exchange: ContainerExchange { raw.rooms.exchange }
+
+    /// Releases all handles, after the mount serves another container. The index then records what programs wrote.
+    package func releaseAll() {
+        for handle in raw.rooms.openFiles.entries.keys { release(handle) }
+        raw.rooms.closes.finish()
+    }
+
+    /// Throws EROFS if the container stands for a missing account: a new item would belong to nobody.
+    private func requireAccount() throws(Errno) {
+        guard raw.isVacant else { return }
+        throw .EROFS
     }
 
     // MARK: Files
@@ -55,7 +74,8 @@ package final class ClaimedFileSystem: Sendable {
     package func create(
         parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
     ) throws -> Answer<CreatedFile> {
-        try claims.change([.name(parent, name)], caller) { [self] in
+        try requireAccount()
+        return try claims.change([.name(parent, name)], caller) { [self] in
             let made = try raw.create(parent: parent, name: name, mode: mode, flags: flags, caller: caller)
             try claims.hold(made, flags, caller)
             return .now(made)
@@ -67,7 +87,8 @@ package final class ClaimedFileSystem: Sendable {
     package func makeDirectory(
         parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller
     ) throws -> Answer<NodeAttributes> {
-        try claims.change([.name(parent, name)], caller) { [raw] in
+        try requireAccount()
+        return try claims.change([.name(parent, name)], caller) { [raw] in
             .now(try raw.makeDirectory(parent: parent, name: name, mode: mode, caller: caller))
         }
     }
@@ -75,7 +96,8 @@ package final class ClaimedFileSystem: Sendable {
     package func makeSymlink(
         parent: UInt64, name: [UInt8], target: [UInt8], caller: Caller
     ) throws -> Answer<NodeAttributes> {
-        try claims.change([.name(parent, name)], caller) { [raw] in
+        try requireAccount()
+        return try claims.change([.name(parent, name)], caller) { [raw] in
             .now(try raw.makeSymlink(parent: parent, name: name, target: target, caller: caller))
         }
     }
@@ -83,7 +105,8 @@ package final class ClaimedFileSystem: Sendable {
     package func makeNode(
         parent: UInt64, name: [UInt8], mode: UInt32, device: UInt32 = 0, caller: Caller
     ) throws -> Answer<NodeAttributes> {
-        try claims.change([.name(parent, name)], caller) { [raw] in
+        try requireAccount()
+        return try claims.change([.name(parent, name)], caller) { [raw] in
             .now(try raw.makeNode(parent: parent, name: name, mode: mode, device: device, caller: caller))
         }
     }
@@ -134,6 +157,7 @@ package final class ClaimedFileSystem: Sendable {
     package func setAttributes(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
+        try requireAccount()
         let body: @Sendable () throws -> Answer<NodeAttributes> = { [raw] in
             try raw.setAttributes(of: ino, changes, handle: handle, caller: caller)
         }
@@ -149,6 +173,7 @@ package final class ClaimedFileSystem: Sendable {
     package func setXattr(
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
+        try requireAccount()
         let body: @Sendable () throws -> Answer<Void> = { [raw] in
             try raw.setXattr(of: ino, name: name, value: value, flags: flags, caller: caller)
         }
@@ -158,6 +183,7 @@ package final class ClaimedFileSystem: Sendable {
     }
 
     package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
+        try requireAccount()
         let body: @Sendable () throws -> Answer<Void> = { [raw] in
             try raw.removeXattr(of: ino, name: name, caller: caller)
         }
@@ -215,7 +241,8 @@ package final class ClaimedFileSystem: Sendable {
 
     /// A file without a name is visible to its program only, so it takes no claim.
     package func createUnnamed(parent: UInt64, mode: UInt32, flags: OpenFlags, caller: Caller) throws -> CreatedFile {
-        try raw.createUnnamed(parent: parent, mode: mode, flags: flags, caller: caller)
+        try requireAccount()
+        return try raw.createUnnamed(parent: parent, mode: mode, flags: flags, caller: caller)
     }
 
     package func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {

@@ -169,6 +169,9 @@ package final class ContainerFileSystem: Sendable {
 
     // MARK: For the daemon
 
+    /// Whether the container is empty because nobody is signed in, or documents are off.
+    package var isVacant: Bool { context.parts.vacancy != nil }
+
     package var replays: ReplayCalls { rooms.replays }
     /// Whether programs may still see the state before some remote change.
     package var hasNewsForKernel: Bool { context.parts.kernel.hasNews }

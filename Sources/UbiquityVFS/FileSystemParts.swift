@@ -17,6 +17,8 @@ package struct FileSystemParts: Sendable {
     package var passthrough: any Passthrough
     package var timekeeper: any Timekeeper
     package var container: ContainerID
+    /// Why the container is empty and takes no items, for example "signed out"; nil for an ordinary container.
+    package var vacancy: String?
     package var logger: Logger
     /// Arbitrates between programs and clients; nil where there are no clients.
     package var coordination: Coordination?
@@ -52,7 +54,7 @@ package struct FileSystemParts: Sendable {
         logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
         noAccessTimeReaders: NoAccessTimeReaders = NoAccessTimeReaders(),
         preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
-        delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent,
+        delaysCloses: Bool = false, vacancy: String? = nil, smallContent: Int64 = Self.smallContent,
         filesWithTwoDescriptors: Int = ProcessHost.openFileLimit / 16, showsConflicts: Bool = false
     ) {
         self.index = index
@@ -65,6 +67,7 @@ package struct FileSystemParts: Sendable {
         self.passthrough = passthrough
         self.timekeeper = timekeeper
         self.container = container
+        self.vacancy = vacancy
         self.logger = logger
         self.coordination = coordination
         self.backgroundReaders = backgroundReaders

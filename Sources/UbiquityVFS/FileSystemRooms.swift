@@ -43,6 +43,7 @@ struct FileSystemRooms: Sendable {
     let news: KernelNews
     let replays: ReplayCalls
     let replayAnswers: ReplayAnswers
+    let exchange: ContainerExchange
 
     init(_ parts: FileSystemParts) {
         context = FileSystemContext(parts)
@@ -103,5 +104,6 @@ struct FileSystemRooms: Sendable {
         replays = ReplayCalls(context, replays: queue, news: news, waitingCalls: waitingCalls)
         replayAnswers = ReplayAnswers(
             context, replays: queue, calls: replays, namespace: namespace, stat: attributes)
+        exchange = ContainerExchange(context, replays: queue, openFiles: openFiles, attributes: attributes)
     }
 }

@@ -28,5 +28,6 @@ final class HandleTable<Object: Sendable>: Sendable {
     func remove(_ handle: UInt64) -> Object? { state.withLock { $0.objects.removeValue(forKey: handle) } }
 
     var count: Int { state.withLock { $0.objects.count } }
+    var entries: [UInt64: Object] { state.withLock { $0.objects } }
     var all: [Object] { state.withLock { Array($0.objects.values) } }
 }

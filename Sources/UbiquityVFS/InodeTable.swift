@@ -96,6 +96,9 @@ final class InodeTable: Sendable {
     /// Capacity in inodes without further allocation.
     var room: Int { shards.reduce(0) { $0 + $1.withLock { $0.capacity } } }
 
+    /// The inodes that the kernel knows.
+    var known: [UInt64] { shards.flatMap { $0.withLock { Array($0.keys) } } }
+
     /// Number of inodes that the kernel knows.
     var count: Int { shards.reduce(0) { $0 + $1.withLock { $0.count } } }
 

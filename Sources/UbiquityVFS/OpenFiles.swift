@@ -46,6 +46,7 @@ final class OpenFiles: Room {
 
     var count: Int { files.count }
     var all: [OpenFile] { files.all }
+    var entries: [UInt64: OpenFile] { files.entries }
 
     /// Records the author of writes through the handle.
     func setAuthor(_ doer: Doer, _ handle: UInt64) {

@@ -31,6 +31,9 @@ final class Xattrs: Room {
                 if attribute == .published {
                     return Array(String(try index.read { try $0.linkCount(of: row.id) }).utf8)
                 }
+                if attribute == .container, row.key == .root, let vacancy = context.parts.vacancy {
+                    return Array("\(context.parts.container.name) (\(vacancy))".utf8)
+                }
                 guard attribute == .identityToken else {
                     return try facts(of: row, counting: attribute.countsConflicts).value(of: attribute)
                 }

@@ -16,7 +16,7 @@ import Testing
             let kept = "2 documents of account local at the cloud on this machine stay on this device and are not shown"
             let signedIn = try await world.attempt([World.program] + login + ["--state", a.state])
             #expect(signedIn.status == 0 && signedIn.err.contains("signed in: account ann at http://"), "\(signedIn)")
-            #expect(signedIn.err.contains(kept) && signedIn.err.contains("'ubiquity logout'"), "\(signedIn)")
+            #expect(signedIn.err.contains(kept) && signedIn.err.contains("'ubiquity login local'"), "\(signedIn)")
 
             let second = try await a.tryMount()
             #expect(second.status == 0 && second.err.contains("account ann at http://"), "\(second)")
@@ -26,7 +26,9 @@ import Testing
             try await world.attempt([World.program, "unmount", a.mountPoint])
 
             let out = try await world.ubiquity("logout", "--state", a.state)
-            #expect(out.status == 0 && out.err.contains("1 document of account ann at http://"), "\(out)")
+            #expect(out.status == 0 && out.err.contains("signed out; ") && out.err.contains("sign in as ann"), "\(out)")
+            let local = try await world.ubiquity("login", "local", "--state", a.state)
+            #expect(local.status == 0 && local.err.contains("1 document of account ann at http://"), "\(local)")
             let quiet = try await a.tryMount(["--quiet"])
             #expect(quiet.status == 0 && quiet.err.isEmpty, "\(quiet)")
             #expect(try await a.shell("cat d/f g") == "1\n2")

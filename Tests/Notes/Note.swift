@@ -61,6 +61,13 @@ final class Note: Document {
 
     // MARK: Events
 
+    private var hasLeftAccount = false
+
+    override func accountDidLeave() {
+        hasLeftAccount = true
+        tell("signed out: sign in again to open the note")
+    }
+
     override func fileDidMove(to url: URL) { tell("moved to \(url.lastPathComponent)") }
 
     override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
@@ -83,7 +90,7 @@ final class Note: Document {
                 tell("conflict resolved")
             }
             if state == .normal, before.contains(.editingDisabled) { tell("ready") }
-            if state.contains(.closed), !before.contains(.closed) { tell(isBeingClosed ? "closed" : "deleted") }
+            if state.contains(.closed), !before.contains(.closed) { tell(isBeingClosed || hasLeftAccount ? "closed" : "deleted") }
             before = state
         }
     }

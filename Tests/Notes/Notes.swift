@@ -61,14 +61,17 @@ struct Notes {
             Typing.start { line in if let line { typed.yield(line) } else { typed.finish() } }
         }
         for await line in lines {
-            if line == ":merge" {
+            if note.documentState.contains(.closed) {
+                // Signed out, or deleted: a typed line would belong to no note.
+                tell("not added: the note is closed")
+            } else if line == ":merge" {
                 do { try await note.merge() } catch { tell("cannot merge: \(error)") }
             } else {
                 note.add(line)
                 tell("added")
             }
         }
-        try await note.finish()
+        if !note.documentState.contains(.closed) { try await note.finish() }
         watching.cancel()
     }
 

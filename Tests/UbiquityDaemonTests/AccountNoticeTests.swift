@@ -13,18 +13,18 @@ import UbiquityCore
         #expect(AccountNotice(account: "local", url: nil, kept: []).text == "account local at the cloud on this machine")
     }
 
-    @Test func logoutShowsTheLocalCloudsDocumentsAgain() {
+    @Test func localLoginShowsTheLocalCloudsDocumentsAgain() {
         let text = AccountNotice(account: "ann", url: "http://a:1", kept: [local]).text
         #expect(
             text == "account ann at http://a:1; 3 documents of account local at the cloud on this machine stay on this "
-                + "device and are not shown: to see them, run 'ubiquity logout', then unmount and mount again")
+                + "device and are not shown: to see them, run 'ubiquity login local'")
     }
 
     @Test func loginShowsAnotherCloudsDocumentsAgain() {
         let other = AccountNotice.Kept(account: "bob", url: "http://b:2", files: 1)
         let text = AccountNotice(account: "local", url: nil, kept: [other]).text
         #expect(text.contains("; 1 document of account bob at http://b:2 stays on this device and is not shown: "))
-        #expect(text.contains("run 'ubiquity login http://b:2 --account bob', then unmount and mount again"))
+        #expect(text.contains("run 'ubiquity login http://b:2 --account bob'"))
     }
 
     @Test func manyAccountsAreOneLine() {

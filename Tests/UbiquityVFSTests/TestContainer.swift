@@ -23,7 +23,8 @@ final class TestContainer: Sendable {
     init(
         passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
         smallContent: Int64 = 0, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-        filesWithTwoDescriptors: Int = 1000, showsConflicts: Bool = false
+        filesWithTwoDescriptors: Int = 1000, showsConflicts: Bool = false, vacancy: String? = nil,
+        numbers: NodeNumbers = .first
     ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
@@ -36,10 +37,11 @@ final class TestContainer: Sendable {
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
                 container: container, logger: Logger(label: "test"), coordination: coordination,
-                backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent,
+                backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses,
+                vacancy: vacancy, smallContent: smallContent,
                 filesWithTwoDescriptors: filesWithTwoDescriptors, showsConflicts: showsConflicts),
             owner: (1000, 1000))
-        fs = ClaimedFileSystem(raw)
+        fs = ClaimedFileSystem(raw, numbers: numbers)
     }
 
     deinit {

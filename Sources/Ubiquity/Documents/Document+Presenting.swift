@@ -14,6 +14,7 @@ extension Document {
         guard !isPresenting, let place = try await DocumentDisk.container(of: fileURL) else { return }
         isPresenting = true
         container = place
+        identity = await DocumentDisk.identity(of: fileURL)
         do { try await FileCoordinator.addFilePresenter(self) } catch {
             isPresenting = false
             throw error
@@ -168,12 +169,18 @@ extension Document {
     // MARK: The mount ends and returns
 
     /// The user has signed out or the mount has ended, so nothing can be saved. The document keeps unsaved changes in
-    /// memory until the same container is mounted again.
+    /// memory until the same container of the same account is mounted again. If the account has changed, a document
+    /// without unsaved changes closes.
     public func presentationDidEnd() async {
         guard !documentState.contains(.closed) else { return }
         isPresenting = false
         isRelinquishedToWriter = false
         setEditing(false)
+        if case .some(let now) = await DocumentDisk.identity(of: fileURL), .some(now) != identity {
+            guard !documentState.contains(.closed) else { return }
+            accountDidLeave()
+            guard hasUnsavedChanges else { return await finish() }
+        }
         await report(
             UbiquitousFileError(
                 .ubiquitousFileUbiquityServerNotAvailable,
@@ -188,6 +195,7 @@ extension Document {
     private func hasReturned() async -> Bool {
         // A mount that is starting cannot be asked yet; the next check finds it.
         guard let now = try? await DocumentDisk.container(of: fileURL), now == container,
+            await DocumentDisk.identity(of: fileURL) == identity,
             (try? await FileCoordinator(filePresenter: self).coordinate(
                 readingItemAt: fileURL, options: .withoutChanges, byAccessor: { _ in try await present() })) != nil
         else { return false }

@@ -70,6 +70,8 @@ open class Document: FilePresenter {
     let place: DocumentPlace
     var known: DocumentStamp?
     var container: String?
+    /// The account to which the document belongs, while it is presented.
+    var identity: UbiquityIdentityToken??
     var isPresenting = false
     var isRelinquishedToWriter = false
     var isClosing = false
@@ -175,6 +177,10 @@ open class Document: FilePresenter {
     ///
     /// - Parameter url: The new URL.
     open func fileDidMove(to url: URL) {}
+
+    /// Called when somebody has signed in or out and the document's account is no longer shown. A document without
+    /// unsaved changes is closed afterwards. Another one keeps them in memory until its account is back.
+    open func accountDidLeave() {}
 
     // MARK: Changes
 

@@ -45,6 +45,25 @@ enum DocumentDisk {
         }
     }
 
+    /// The account of the container that holds a URL. Asks neither the mount nor its daemon.
+    ///
+    /// - Returns: Nil if no container holds it now. `.some(nil)` if its mount shows no account.
+    static func identity(of url: URL) async -> UbiquityIdentityToken?? {
+        let path = url.systemPath
+        do {
+            return try await FileAccess.run { () throws -> UbiquityIdentityToken?? in
+                let place = try MountFinder.absolute(path)
+                guard let mount = try MountFinder.table().mount(containing: place), mount.isUbiquity else {
+                    return .none
+                }
+                let listed = Containers.Mounted(
+                    mountPoint: String(decoding: mount.mountPoint, as: UTF8.self),
+                    stateFolder: String(decoding: mount.source, as: UTF8.self))
+                return .some(Containers.token(of: listed, for: ""))
+            }
+        } catch { return .none }
+    }
+
     /// Follows a symlink to its target, because claims, checks and files all refer to that. Other URLs stay unchanged.
     static func resolved(_ url: URL) async throws -> URL {
         let path = url.systemPath

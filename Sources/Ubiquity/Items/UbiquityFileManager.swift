@@ -10,11 +10,19 @@ import UbiquitySystem
 ///
 /// - Source: the ubiquity methods of `FileManager`.
 public struct UbiquityFileManager: Sendable {
-    /// The shared instance. All instances are equal.
+    /// The instance for this program.
     public static let `default` = UbiquityFileManager()
 
-    /// Makes an instance. All instances are equal.
-    public init() {}
+    /// Identifies the program to `ubiquityIdentityToken`.
+    public let applicationIdentifier: String
+
+    /// Makes an instance for this program, with the name of its executable as its identifier.
+    public init() { self.init(applicationIdentifier: ProcessHost.programName) }
+
+    /// Makes an instance for a program that chooses its identifier. Programs that share one get equal tokens.
+    ///
+    /// - Parameter applicationIdentifier: For example `org.example.notes`.
+    public init(applicationIdentifier: String) { self.applicationIdentifier = applicationIdentifier }
 
     // MARK: Containers
 
@@ -47,15 +55,16 @@ public struct UbiquityFileManager: Sendable {
 
     // MARK: Identity
 
-    /// The identity signed in to the container that was mounted first; nil if nobody is signed in or nothing is
-    /// mounted. It needs neither disk nor network.
+    /// The identity signed in to the container that was mounted first; nil if nobody is signed in, documents are off,
+    /// or nothing is mounted. The token is a keyed hash of the account for this program and this device. The call reads
+    /// small files only. It takes less than a millisecond, also while the mount's daemon is stopped.
     public var ubiquityIdentityToken: UbiquityIdentityToken? { ubiquityIdentityToken(ofContainer: nil) }
 
-    /// The identity signed in to a container; nil if nobody is signed in, or it is not mounted.
+    /// The identity signed in to a container; nil if nobody is signed in, documents are off, or it is not mounted.
     ///
     /// - Parameter identifier: The name of the container; nil for the one that was mounted first.
     public func ubiquityIdentityToken(ofContainer identifier: String?) -> UbiquityIdentityToken? {
-        (try? Containers.mounted(identifier)).flatMap(Containers.token)
+        (try? Containers.listed(identifier)).flatMap { Containers.token(of: $0, for: applicationIdentifier) }
     }
 
     /// The current token, then every other token that follows: somebody signs in or out, or the mount starts or ends.
@@ -65,7 +74,7 @@ public struct UbiquityFileManager: Sendable {
         // A slow reader gets only the newest token.
         let (stream, source) = AsyncStream.makeStream(
             of: UbiquityIdentityToken?.self, bufferingPolicy: .bufferingNewest(1))
-        let watch = IdentityWatch(identifier: identifier, source: source)
+        let watch = IdentityWatch(identifier: identifier, application: applicationIdentifier, source: source)
         let task = Task { await watch.run() }
         source.onTermination = { _ in task.cancel() }
         return stream

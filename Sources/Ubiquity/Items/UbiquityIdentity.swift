@@ -34,11 +34,24 @@ enum Containers {
         return nil
     }
 
-    static func token(of mount: Mounted) -> UbiquityIdentityToken? {
-        // A mount that cannot be asked counts as signed out.
-        let name = StatusAttribute.identityToken.attribute
-        guard let bytes = try? FileSystem.xattr(mount.mountPoint, name) else { return nil }
-        return UbiquityIdentityToken(String(decoding: bytes, as: UTF8.self))
+    /// Returns the container of that name, or the first one, from the mount table alone: its daemon may be stopped.
+    static func listed(_ identifier: String?) throws -> Mounted? {
+        for entry in try MountFinder.table().containers {
+            let mount = Mounted(
+                mountPoint: String(decoding: entry.mountPoint, as: UTF8.self),
+                stateFolder: String(decoding: entry.source, as: UTF8.self))
+            guard identifier == nil || mount.identifier == identifier else { continue }
+            if !MountFinder.isForbidden(stateFolder: entry.source) { return mount }
+        }
+        return nil
+    }
+
+    /// Computes the token from the files of the device's state folder. It asks neither the mount nor its daemon.
+    static func token(of mount: Mounted, for application: String) -> UbiquityIdentityToken? {
+        let device = Path.parent(of: Path.parent(of: mount.stateFolder))
+        // A device whose files cannot be read counts as signed out.
+        let files = try? DeviceFiles { try SmallFile.read(Path.join(device, $0), limit: DeviceFiles.maximumLength) }
+        return files?.token(application: application, container: mount.identifier).map(UbiquityIdentityToken.init)
     }
 }
 
@@ -48,6 +61,7 @@ struct IdentityWatch: Sendable {
     private static let interval = Duration.milliseconds(500)
 
     let identifier: String?
+    let application: String
     let source: AsyncStream<UbiquityIdentityToken?>.Continuation
 
     /// Runs until the task is cancelled.
@@ -66,8 +80,9 @@ struct IdentityWatch: Sendable {
         let found: (mount: Containers.Mounted?, token: UbiquityIdentityToken?)
         do {
             found = try await ItemThreads.pool.run {
-                let mount = try Containers.mounted(identifier)
-                return (mount, mount.flatMap(Containers.token))
+                let listed = try Containers.listed(identifier)
+                let token = listed.flatMap { Containers.token(of: $0, for: application) }
+                return (try Containers.mounted(identifier), token)
             }
         } catch {
             // A mount table that cannot be read now is read again later.

@@ -162,7 +162,7 @@ public final class MetadataQuery: Sendable {
                     guard let self else { throw CancellationError() }
                     self.state.withLock { $0.take(news, from: source) }
                 }
-                throw MountUnreachable(source.mountPoint, "its daemon has ended")
+                throw MountUnreachable(source.mountPoint, "its daemon has ended, or the account has changed")
             } catch is CancellationError {
                 outcome = .success(())
             } catch {

@@ -1,5 +1,6 @@
 import UbiquityControl
 import UbiquityCore
+import UbiquityIndex
 import UbiquitySystem
 
 /// The folder in which a device keeps its state of one account: `<state>/<account>/`. Accounts of different clouds may
@@ -21,6 +22,12 @@ struct AccountFolder: Hashable, Sendable {
         var url: String
         var cloud: String?
 
+    }
+
+    /// The folder for the empty containers that mounts show while nobody is signed in, or documents are off. No
+    /// account's folder has this name, because "+" is encoded.
+    init(vacantOfDevice device: String, isOff: Bool) {
+        (path, number, known, mark) = (Path.join(device, isOff ? "+off" : "+signed-out"), 1, nil, nil)
     }
 
     /// The folder of the account that the device is signed in to; it may not exist yet.
@@ -71,7 +78,7 @@ struct AccountFolder: Hashable, Sendable {
     /// All account folders of a device that have a container.
     static func all(ofDevice device: String) throws(UbiquityError) -> [Listed] {
         var found = [Listed]()
-        for name in try folders(in: device) {
+        for name in try folders(in: device) where !name.hasPrefix("+") {
             let path = Path.join(device, name)
             guard try folders(in: path).contains(where: { FileSystem.isFile(Path.join(path, $0) + "/index.db") }) else {
                 continue
@@ -94,7 +101,7 @@ struct AccountFolder: Hashable, Sendable {
 
     /// Marks the folder of the present sign-in before another sign-in replaces it.
     static func claim(device: String) throws(UbiquityError) {
-        guard let signIn = try SignIn.load(deviceFolder: device) else { return }
+        guard let signIn = try SignIn.stored(deviceFolder: device) else { return }
         let folder = try AccountFolder(device: device, signIn: signIn)
         let exists = try describing("find the account", at: folder.path) { () throws(Errno) in
             try FileSystem.exists(folder.path)
@@ -110,6 +117,17 @@ struct AccountFolder: Hashable, Sendable {
         guard next != known else { return }
         try describing("create the state folder", at: path) { () throws(Errno) in try FileSystem.makeDirectories(path) }
         try StoredJSON.write(next, at: Self.markPath(path))
+    }
+
+    /// Documents of the account that wait to be uploaded, in all its containers. Changes that are only in an index's
+    /// journal are not counted. An index that cannot be read counts none; the doctor handles it.
+    func waitingDocuments() throws(UbiquityError) -> Int64 {
+        var sum: Int64 = 0
+        for container in try Self.folders(in: path) {
+            let index = Path.join(Path.join(path, container), "index.db")
+            if FileSystem.isFile(index) { sum += (try? ItemIndex.unsentCount(ofIndexAt: index)) ?? 0 }
+        }
+        return sum
     }
 
     private static func markPath(_ folder: String) -> String { Path.join(folder, "cloud.json") }

@@ -22,17 +22,22 @@ package struct AccountNotice: Hashable, Sendable {
     /// The cloud's address; nil for the embedded cloud.
     var url: String?
     var kept: [Kept]
+    /// Why mounts of the device show an empty folder; nil if they show the account.
+    var absence: String?
 
     /// Number of other accounts that are named; the others are counted.
     private static let longestList = 3
 
     /// For the present sign-in of the device.
     package init(deviceFolder: String) throws(UbiquityError) {
-        let signIn = try SignIn.load(deviceFolder: deviceFolder)
+        let shown = try DeviceAccount.load(deviceFolder: deviceFolder)
+        absence = try shown.absence(deviceFolder: deviceFolder)
+        let signIn = shown.signIn
         let used = try AccountFolder(device: deviceFolder, signIn: signIn)
-        account = signIn?.account ?? DeviceFolder.localAccount
+        account = shown.name
         url = signIn?.url
         kept = []
+        guard absence == nil else { return }
         for other in try AccountFolder.all(ofDevice: deviceFolder) where other.folder != used.path {
             let files = try Self.files(in: other.folder)
             guard files != 0 else { continue }
@@ -62,13 +67,14 @@ package struct AccountNotice: Hashable, Sendable {
 
     /// One line: the account and the cloud, then the documents of other accounts.
     package var text: String {
+        if let absence { return absence }
         let used = "account \(account) at \(url ?? Self.embedded)"
         guard !kept.isEmpty else { return used }
         var parts = kept.prefix(Self.longestList).map(Self.text)
         if kept.count > parts.count { parts.append("\(kept.count - parts.count) more accounts") }
         let isOne = parts.count == 1 && kept[0].files == 1
         let verbs = isOne ? "stays on this device and is" : "stay on this device and are"
-        return "\(used); \(parts.joined(separator: ", ")) \(verbs) not shown: \(hint), then unmount and mount again"
+        return "\(used); \(parts.joined(separator: ", ")) \(verbs) not shown: \(hint)"
     }
 
     private static let embedded = "the cloud on this machine"
@@ -83,7 +89,7 @@ package struct AccountNotice: Hashable, Sendable {
         guard let first = kept.first, kept.count == 1 else {
             return "to see them, sign in to their account with 'ubiquity login'"
         }
-        if first.isEmbedded { return "to see them, run 'ubiquity logout'" }
+        if first.isEmbedded { return "to see them, run 'ubiquity login local'" }
         return "to see them, run 'ubiquity login \(first.url ?? "URL") --account \(first.account)'"
     }
 }

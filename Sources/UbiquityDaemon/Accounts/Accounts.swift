@@ -27,19 +27,15 @@ package struct Accounts: Sendable {
         }
     }
 
-    /// The account and the container of a mount, by its state folder (`<device>/<account>/<container>`).
-    /// - Throws: `.stale` if its device is signed in to another account now.
+    /// The account and the container of a mount, by its source (`<device>/<account>/<container>`). The mount shows the
+    /// account of its device, whichever account it began with.
+    /// - Throws: `.signedOut` if nobody is signed in.
     package static func ofMount(
         stateFolder: String
     ) throws(UbiquityError) -> (accounts: Accounts, container: ContainerID) {
         let account = Path.parent(of: stateFolder), device = Path.parent(of: account)
-        let signIn = try SignIn.load(deviceFolder: device)
-        guard try AccountFolder(device: device, signIn: signIn).path == account,
-            let container = ContainerID(String(stateFolder.dropFirst(account.count + 1)))
-        else {
-            throw UbiquityError(
-                .stale, "the device is signed in to another account than the mount's", at: stateFolder,
-                remedy: "unmount it and mount it again")
+        guard let container = ContainerID(String(stateFolder.dropFirst(account.count + 1))) else {
+            throw UbiquityError(.invalid, "not the state folder of a container", at: stateFolder)
         }
         return (try Accounts(deviceFolder: device), container)
     }

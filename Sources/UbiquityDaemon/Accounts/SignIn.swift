@@ -1,3 +1,4 @@
+import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
@@ -10,6 +11,8 @@ package struct SignIn: Codable, Hashable, Sendable {
     package var certificates: String?
     /// The id of the cloud at the address when the device signed in (see `AccountFolder`); nil if that was not asked.
     package var cloud: String?
+    /// Whether the user has signed out of this account. Then there is no token, and mounts show no documents.
+    package var isSignedOut: Bool?
 
     /// Longest certificate file in bytes. All of Debian's take a quarter of a million.
     package static let maximumCertificates = 512 * 1024
@@ -22,12 +25,26 @@ package struct SignIn: Codable, Hashable, Sendable {
         self.cloud = cloud
     }
 
-    private static func path(_ deviceFolder: String) -> String { Path.join(deviceFolder, "account.json") }
+    private static func path(_ deviceFolder: String) -> String { Path.join(deviceFolder, DeviceFiles.accountName) }
 
+    /// The sign-in of the device; nil if it uses the embedded cloud.
+    /// - Throws: `.signedOut` if the user has signed out.
     package static func load(deviceFolder: String) throws(UbiquityError) -> SignIn? {
+        guard let stored = try stored(deviceFolder: deviceFolder) else { return nil }
+        guard stored.isSignedOut != true else {
+            throw UbiquityError(
+                .signedOut, "this device is signed out", at: deviceFolder,
+                remedy: "sign in: ubiquity login \(stored.url) --account \(stored.account)")
+        }
+        return stored
+    }
+
+    /// The same, and also a sign-in that the user has ended.
+    static func stored(deviceFolder: String) throws(UbiquityError) -> SignIn? {
         try StoredJSON.read(SignIn.self, at: path(deviceFolder))
     }
 
+    /// Replaces the device's sign-in in one step.
     package func save(deviceFolder: String) throws(UbiquityError) {
         try describing("create the state folder", at: deviceFolder) { () throws(Errno) in
             try FileSystem.makeDirectories(deviceFolder)
@@ -38,8 +55,19 @@ package struct SignIn: Codable, Hashable, Sendable {
         try StoredJSON.write(self, at: Self.path(deviceFolder))
     }
 
-    /// Signs out. The account's files on the device stay in their folder.
-    /// - Returns: false if the device was not signed in.
+    /// Signs out. The account's files on the device stay in their folder; the token is erased.
+    /// - Returns: the account; nil if the device was not signed in.
+    package static func end(deviceFolder: String) throws(UbiquityError) -> SignIn? {
+        guard var signIn = try stored(deviceFolder: deviceFolder), signIn.isSignedOut != true else { return nil }
+        try AccountFolder.claim(device: deviceFolder)
+        signIn.isSignedOut = true
+        signIn.token = ""
+        try StoredJSON.write(signIn, at: path(deviceFolder))
+        return signIn
+    }
+
+    /// Signs in to the embedded cloud, which needs no sign-in. The other account's files stay in their folder.
+    /// - Returns: false if the device uses it already.
     package static func remove(deviceFolder: String) throws(UbiquityError) -> Bool {
         let path = path(deviceFolder)
         try AccountFolder.claim(device: deviceFolder)

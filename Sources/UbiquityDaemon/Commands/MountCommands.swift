@@ -3,6 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 /// The commands of a mount, for the routes of the local socket.
 ///
@@ -12,6 +13,7 @@ struct MountCommands: Sendable {
     let parts: MountParts
     let events = EventHub()
     let queries = QueryHub()
+    let account: AccountCommand
     let administration: AdministrationCommands
     let coordination: CoordinationCommands
     let items: ItemCommands
@@ -22,18 +24,26 @@ struct MountCommands: Sendable {
     let versions: VersionCommands
     let wait: WaitCommand
 
-    init(_ parts: MountParts, _ merges: MergeRunner) {
+    init(_ parts: MountParts, _ merges: MergeRunner, ending: MountEnding, follower: AccountFollower) {
         self.parts = parts
+        account = AccountCommand(follower: follower)
         administration = AdministrationCommands(parts: parts)
         coordination = CoordinationCommands(parts: parts)
         items = ItemCommands(parts: parts)
         publish = PublishCommands(parts: parts)
         status = StatusCommand(parts: parts)
         trash = TrashCommands(parts: parts)
-        unmount = UnmountCommand(parts: parts)
+        unmount = UnmountCommand(parts: parts, ending: ending)
         versions = VersionCommands(parts: parts, merges: merges)
         wait = WaitCommand(parts: parts)
     }
+}
+
+/// `login`, `logout` and `documents` tell each mount of the device that the account may have changed.
+struct AccountCommand: Sendable {
+    let follower: AccountFollower
+
+    func follow(_ wanted: AccountRequest) async throws -> AccountReport { try await follower.follow() }
 }
 
 /// A command, or a part of one, that works on a mount.
@@ -48,6 +58,11 @@ extension MountCommand {
 
     /// Throws on a read-only mount: commands must not do what programs may not.
     func requireWritable() throws {
+        if parts.fileSystem.isVacant {
+            throw UbiquityError(
+                .signedOut, parts.engine.connection.status.reason, at: parts.settings.mountPoint,
+                remedy: "sign in: ubiquity login")
+        }
         guard !parts.settings.options.contains(where: { $0.split(separator: ",").contains("ro") }) else {
             throw UbiquityError(.notPermitted, "this mount is read-only", at: parts.settings.mountPoint)
         }

@@ -5,6 +5,7 @@ import UbiquityFUSE
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 /// `status`: the state of the mount.
 struct StatusCommand: MountCommand {
@@ -38,7 +39,7 @@ struct StatusCommand: MountCommand {
             coordination: try CoordinationReport(parts: parts).status())
         status.usedBytes = engine.connection.status.usedBytes
         status.quotaBytes = engine.connection.status.quotaBytes
-        status.socket = parts.folder.controlSocket
+        status.socket = parts.home.controlSocket
         return status
     }
 
@@ -67,7 +68,7 @@ struct StatusCommand: MountCommand {
             case .signedOut: .signedOut
             }
         return CloudContact(
-            address: parts.client.address.description, state: state,
+            address: parts.fileSystem.isVacant ? "none" : parts.client.address.description, state: state,
             reason: state == .online || connection.reason.isEmpty ? nil : connection.reason,
             lastContact: connection.lastContact?.seconds)
     }

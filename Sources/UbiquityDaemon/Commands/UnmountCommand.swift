@@ -13,13 +13,12 @@ struct UnmountCommand: MountCommand {
     private static let unmountPause = Duration.milliseconds(50)
 
     let parts: MountParts
-    let end = MountEnd()
-    /// Callers that have asked to unmount.
-    let activity = ControlActivity()
+    let ending: MountEnding
     let indexGuard: HeldIndexGuard
 
-    init(parts: MountParts) {
+    init(parts: MountParts, ending: MountEnding) {
         self.parts = parts
+        self.ending = ending
         indexGuard = HeldIndexGuard(parts)
     }
 
@@ -41,10 +40,10 @@ struct UnmountCommand: MountCommand {
 
     /// Unmounts; the daemon ends when the mount is gone. Throws `.busy` if programs use it and `lazy` is not set.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
-        activity.begin()
-        defer { activity.end() }
+        ending.activity.begin()
+        defer { ending.activity.end() }
         indexGuard.start(limit: HeldIndexGuard.unmountLimit)
-        let mountPoint = try MountPoint.current(source: parts.folder.path, first: parts.settings.mountPoint)
+        let mountPoint = try MountPoint.current(source: parts.home.path, first: parts.settings.mountPoint)
             ?? parts.settings.mountPoint
         let report = try await pool.run { [self] in
             let pending = PendingItems(parts: parts)
@@ -54,7 +53,7 @@ struct UnmountCommand: MountCommand {
                 pending: try pending.uploads(), held: pending.heldDeletions)
         }
         try await unmount(mountPoint, lazy: wanted.lazy)
-        if !wanted.lazy { end.force(after: Self.endLimit) }
+        if !wanted.lazy { ending.end.force(after: Self.endLimit) }
         return report
     }
 

@@ -11,6 +11,9 @@ struct Housekeeping: Sendable {
     let space: RememberedSpace
     /// Nil if no service manager started the process.
     let service: ServiceReport?
+    /// Makes the mount show the account of the device if that has changed. The command that changed it tells the mount;
+    /// this is for a command that died before.
+    let follow: @Sendable () -> Void
 
     /// Interval of checkpoints of the index and of writing batches.
     private static let interval = Duration.seconds(5)
@@ -22,6 +25,10 @@ struct Housekeeping: Sendable {
             // `df` and programs get the last known usage without waiting, so keep it current.
             if parts.engine.connection.isUsageOutdated {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
+            }
+            follow()
+            await attempt { parts in
+                try RefusedSignIn(deviceFolder: parts.settings.deviceFolder).record(parts.engine.connection.status)
             }
             await attempt { try space.note($0.engine.connection.status) }
             await attempt { $0.fileSystem.flush() }

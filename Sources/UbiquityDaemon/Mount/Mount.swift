@@ -1,113 +1,92 @@
 import Logging
 import UbiquityCloudClient
-import UbiquityContent
 import UbiquityControl
-import UbiquityCoordination
 import UbiquityCore
 import UbiquityFUSE
 import UbiquityIndex
-import UbiquitySync
 import UbiquitySystem
 import UbiquityVFS
-import UbiquityWire
 
-/// A mounted container. `MountAssembly` makes its parts; this type runs them and shuts them down.
+/// A mount: its session with the kernel, its local socket, and the container that it serves now.
 final class Mount: Sendable {
     /// The session's own limits (3 s for the mount's users, 10 s for a hanging kernel) and a little more.
     private static let terminationLimit = Duration.seconds(15)
-    /// Limit for the engine's calls in progress at the end.
-    private static let endLimit = Duration.seconds(5)
     /// The kernel ends the session first and then forgets its inodes: two to three seconds for a million files. The
     /// unmounting command gets its answer after that.
     private static let unmountLimit = Duration.seconds(60)
 
-    let parts: MountParts
-    let commands: MountCommands
-    private let merges: MergeRunner
-    /// Reports conflicts for as long as it exists.
-    private let conflicts: ConflictWatch
     let session: FUSESession
+    let ending: MountEnding
+    /// Lock of the folder that is the mount's source. No other process can serve the same container of the device while
+    /// this one exists, whatever its account is by then.
     private let lock: ProcessLock
     private let server: ControlServer
+    private let follower: AccountFollower
+
+    private let current: CurrentContainer
+
+    /// The container that the mount serves now.
+    var served: ServedContainer { current.container }
+    var parts: MountParts { served.parts }
     /// Nil if no service manager started the process.
-    let service: ServiceReport?
+    var service: ServiceReport? { served.service }
 
     /// Mounts the container. Every check that could refuse comes before the mount appears.
     init(_ settings: MountSettings, logger: Logger, log: LogFile) async throws {
-        let folder = try MountLauncher.containerFolder(settings)
-        try folder.make()
-        IndexReserve(besideIndexAt: folder.index).giveIfFull()
-        lock = try ProcessLock(folder.lock)
+        let account = try DeviceAccount.load(deviceFolder: settings.deviceFolder)
+        let home = ContainerFolder(
+            account: try account.folder(ofDevice: settings.deviceFolder), container: settings.container)
+        try home.make()
+        lock = try ProcessLock(home.lock)
         let notifier = KernelNotifier(logger: logger.part("kernel"))
-        parts = try MountAssembly(settings, folder, logger).makeParts(notifier, log)
-        merges = MergeRunner(parts)
-        conflicts = ConflictWatch(parts)
-        service = ServiceReport(parts.engine)
-        commands = MountCommands(parts, merges)
-        server = ControlServer(
-            path: folder.controlSocket, routes: ControlRoutes(commands: commands),
-            logger: logger.part("control"))
+        ending = MountEnding()
+        follower = AccountFollower()
+        let plan = ServedContainer.Plan(
+            account: account, settings: settings, folder: home, home: home, kernel: notifier, ending: ending,
+            follower: follower, log: log, logger: logger)
+        let first = try ServedContainer(plan)
+        current = CurrentContainer(first)
+        let host = ControlHost(first.commands)
+        server = ControlServer(path: home.controlSocket, host: host, logger: logger.part("control"))
         do {
             try await server.start()
             session = try FUSESession(
-                fileSystem: parts.claimedFileSystem, notifier: notifier, passthrough: parts.kernel.passthrough,
-                rings: parts.kernel.rings, configuration: FUSESession.Configuration(
-                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
+                fileSystem: first.parts.claimedFileSystem, notifier: notifier,
+                passthrough: first.parts.kernel.passthrough, rings: first.parts.kernel.rings,
+                configuration: FUSESession.Configuration(
+                    mountPoint: settings.mountPoint, source: home.path, options: settings.options),
                 logger: logger.part("fuse"))
         } catch {
             await server.stop()
-            await parts.client.shutdown()
+            await first.parts.client.shutdown()
             throw error
         }
+        follower.bind(current, plan, session, host)
     }
 
     /// Serves until the mount is gone, then shuts everything down.
     func run() async throws {
-        let space = RememberedSpace(parts.folder, parts.timekeeper)
-        do { try space.recall(parts.engine.connection) } catch {
-            parts.logger.warning(
-                "cannot read the stored account usage; the cloud reports it again", metadata: ["reason": "\(error)"])
-        }
-        let engine = Task { [parts] in await parts.engine.run() }
-        let pump = EventPump(parts, commands.events)
-        let events = Task { try await pump.run() }
-        let watcher = QueryPump(parts, commands.queries)
-        let queries = Task { try await watcher.run() }
-        let merges = Task { [merges] in await merges.run() }
-        let upkeep = Housekeeping(parts: parts, space: space, service: service)
-        let housekeeping = Task { try await upkeep.run() }
+        served.start()
+        // The account may have changed since the container was chosen.
+        let following = Task { [follower] in _ = try? await follower.follow() }
         let outcome = await serve()
         service?.stopping()
         lock.markEnding()
-        events.cancel()
-        queries.cancel()
-        housekeeping.cancel()
-        merges.cancel()
-        parts.fileSystem.flush()
-        // If this fails, the next start asks the cloud.
-        try? space.note(parts.engine.connection.status, isLast: true)
-        do { try parts.fileSystem.flushJournal() } catch {
-            parts.logger.warning(
-                "cannot move contents to their files; the next start does it", metadata: ["reason": "\(error)"])
-        }
-        parts.fileSystem.endPreparation()
-        parts.fileSystem.endUnnamed()
-        engine.cancel()
-        await Self.end(of: [engine, merges], within: Self.endLimit)
-        await commands.unmount.activity.waitUntilIdle(atMost: Self.unmountLimit)
+        await following.value
+        await follower.end()
+        let last = served
+        last.markEnding()
+        await last.stopWork()
+        await ending.activity.waitUntilIdle(atMost: Self.unmountLimit)
         await server.stop()
-        await parts.client.shutdown()
-        do { try parts.engine.tidyUp() } catch {
-            parts.logger.warning("cannot remove unused files; the next start does it", metadata: ["reason": "\(error)"])
-        }
-        try parts.index.close()
+        try await last.close()
         try outcome.get()
     }
 
     /// Serves until the mount is gone. Serving blocks, so it has a thread of its own.
     private func serve() async -> Result<Void, any Error> {
         let thread = BlockingPool(name: "fuse-loop", threads: 1)
-        let serving = Task { [session, end = commands.unmount.end] in
+        let serving = Task { [session, end = ending.end] in
             do {
                 try await thread.run { try session.run() }
                 end.note(.success(()))
@@ -117,7 +96,7 @@ final class Mount: Sendable {
         }
         defer { serving.cancel() }
         do {
-            try await commands.unmount.end.wait()
+            try await ending.end.wait()
             return .success(())
         } catch {
             return .failure(error)
@@ -127,25 +106,16 @@ final class Mount: Sendable {
     /// Ends the mount even while programs use it: after a moment they get errors.
     func terminate() {
         lock.markEnding()
-        commands.unmount.indexGuard.start(limit: HeldIndexGuard.terminationLimit)
+        served.markEnding()
+        served.commands.unmount.indexGuard.start(limit: HeldIndexGuard.terminationLimit)
         session.stop()
-        commands.unmount.end.force(after: Self.terminationLimit)
+        ending.end.force(after: Self.terminationLimit)
     }
+}
 
-    /// Waits until the tasks have ended, or for `limit`. (A task group would wait for all of them: waiting for another
-    /// task's value does not end by cancellation.)
-    private static func end(of tasks: [Task<Void, Never>], within limit: Duration) async {
-        let (ends, source) = AsyncStream.makeStream(of: Never.self)
-        let waiting = Task {
-            for task in tasks { await task.value }
-            source.finish()
-        }
-        let clock = Task {
-            try? await Sleepers.shared.sleep(for: limit)
-            source.finish()
-        }
-        for await _ in ends {}
-        waiting.cancel()
-        clock.cancel()
-    }
+/// The end of a mount, which outlives each container that it serves.
+struct MountEnding: Sendable {
+    let end = MountEnd()
+    /// Callers that have asked to unmount.
+    let activity = ControlActivity()
 }

@@ -23,20 +23,33 @@ struct MountAssembly {
     private let settings: MountSettings
     private let folder: ContainerFolder
     private let logger: Logger
+    private let account: DeviceAccount
+    /// The folder that is the mount's source.
+    private let home: ContainerFolder
 
-    init(_ settings: MountSettings, _ folder: ContainerFolder, _ logger: Logger) {
+    /// - Parameter home: nil for `folder`.
+    init(
+        _ settings: MountSettings, _ folder: ContainerFolder, _ logger: Logger, account: DeviceAccount,
+        home: ContainerFolder? = nil
+    ) {
         self.settings = settings
         self.folder = folder
         self.logger = logger
+        self.account = account
+        self.home = home ?? folder
     }
 
-    func makeParts(_ kernel: any KernelCache, _ log: LogFile) throws -> MountParts {
+    /// - Parameter features: those of the session; nil if it does not exist yet.
+    func makeParts(
+        _ kernel: any KernelCache, _ log: LogFile, numbers: NodeNumbers = .first, features: KernelFeatures? = nil
+    ) throws -> MountParts {
         let serving = try settings.serving()
         let idle = try makeIdleParts()
         let index = idle.index, contents = idle.contents, engine = idle.engine, pool = idle.pool
         let timekeeper = SystemTimekeeper()
         let tree = ItemTree(index: index)
-        let passthrough = KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
+        let passthrough = features?.passthrough
+            ?? KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
         let coordination = Coordination(
             isStrict: settings.isStrict, surroundings: IndexSurroundings(index: index), timekeeper: timekeeper)
         let eviction = AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
@@ -45,9 +58,8 @@ struct MountAssembly {
             FileSystemParts(
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(
-                    engine: engine, index: index,
-                    identity: EngineTransfers.identity(
-                        idle.account, folder.account.number, settings.container, idle.identity.id)),
+                    engine: engine, index: index, deviceFolder: settings.deviceFolder,
+                    container: settings.container),
                 control: EngineControl(engine: engine, eviction: eviction, tree: tree, pool: pool),
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: logger.part("files"),
@@ -55,7 +67,7 @@ struct MountAssembly {
                 backgroundReaders: BackgroundReaders(names: options.backgroundReaders),
                 noAccessTimeReaders: NoAccessTimeReaders(names: options.noAccessTimeReaders),
                 preparation: BlockingPool(name: "new-files", threads: 1),
-                syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true,
+                syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true, vacancy: account.vacancy,
                 showsConflicts: settings.showsConflicts || options.showsConflicts),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
@@ -68,9 +80,9 @@ struct MountAssembly {
         fileSystem.beginJournal(BlockingPool(name: "keep-contents", threads: 1))
         let rings = settings.rings()
         return MountParts(
-            idle: idle, settings: settings, folder: folder, fileSystem: fileSystem,
-            claimedFileSystem: ClaimedFileSystem(fileSystem),
-            kernel: KernelFeatures(
+            idle: idle, settings: settings, folder: folder, home: home, fileSystem: fileSystem,
+            claimedFileSystem: ClaimedFileSystem(fileSystem, numbers: numbers),
+            kernel: features ?? KernelFeatures(
                 passthrough: passthrough, rings: RequestRings(refusal: rings.refusal, policy: serving)),
             coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
@@ -127,8 +139,7 @@ struct MountAssembly {
         let isNew = try index.read { try $0.lastBoot() } == nil
         try Self.restoreKept(into: contents, logger) { id in try isNew || index.read { try $0.needsWhole(id) } }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
-        let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
-        let cloud = try makeCloud(signIn, identity, pool)
+        let cloud = try makeCloud(identity, pool)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
             cacheLimit: settings.cacheLimit,
@@ -140,7 +151,7 @@ struct MountAssembly {
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: logger.part("sync"))
         return IdleParts(
-            account: signIn?.account ?? DeviceFolder.localAccount, identity: identity, index: index,
+            account: account.name, identity: identity, index: index,
             contents: contents, client: cloud.client, service: cloud.service, embeddedCloud: cloud.embedded,
             engine: engine, pool: pool)
     }
@@ -170,9 +181,16 @@ struct MountAssembly {
 
     /// The cloud of the account, or the embedded one. It does not connect yet: the mount does not wait for that.
     private func makeCloud(
-        _ signIn: SignIn?, _ identity: DeviceIdentity, _ pool: BlockingPool
+        _ identity: DeviceIdentity, _ pool: BlockingPool
     ) throws -> (client: CloudClient, service: any CloudService, embedded: EmbeddedCloud?) {
-        if let signIn {
+        if account.isVacant {
+            // Nothing listens there: an empty container has no cloud.
+            let client = try CloudClient(
+                .unixSocket(path: Path.join(folder.path, "no-cloud.sock")), container: settings.container,
+                device: identity.id, deviceName: identity.name)
+            return (client, client, nil)
+        }
+        if let signIn = account.signIn {
             let address = try CloudAddress(signIn.url, certificates: signIn.certificates)
             let client = try CloudClient(
                 address, container: settings.container, token: signIn.token, device: identity.id,

@@ -62,9 +62,9 @@ package enum MountLauncher {
     }
 
     static func containerFolder(_ settings: MountSettings) throws(UbiquityError) -> ContainerFolder {
-        let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
+        let account = try DeviceAccount.load(deviceFolder: settings.deviceFolder)
         return ContainerFolder(
-            account: try AccountFolder(device: settings.deviceFolder, signIn: signIn), container: settings.container)
+            account: try account.folder(ofDevice: settings.deviceFolder), container: settings.container)
     }
 
     private static func awaitReport(

@@ -36,6 +36,8 @@ struct MountParts: Sendable {
     var idle: IdleParts
     var settings: MountSettings
     var folder: ContainerFolder
+    /// The folder that is the mount's source, and contains its socket. It was `folder` when the mount began.
+    var home: ContainerFolder
     /// The raw file system, for the engine and the commands. Programs do not reach it.
     var fileSystem: ContainerFileSystem
     /// The file system that programs see.

@@ -6,6 +6,7 @@ import UbiquityFUSE
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 /// The process that serves a mount, from start to end.
 package enum MountServer {
@@ -49,14 +50,18 @@ package enum MountServer {
         for notice in mount.parts.notices { logger.warning("\(notice)") }
         let service = mount.service.map { service in
             Task {
-                await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
+                if !mount.parts.fileSystem.isVacant {
+                    await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
+                }
                 if !Task.isCancelled { service.ready() }
             }
         }
         let report = pipe.map { pipe in
             Task {
                 let progress = Task { try await Self.reportListing(of: mount.parts, over: pipe) }
-                await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
+                if !mount.parts.fileSystem.isVacant {
+                    await mount.parts.engine.status.awaitFirstListing(atMost: Self.firstListingLimit)
+                }
                 progress.cancel()
                 // The pipe carries one message after the other. An error only ends the progress reports.
                 _ = await progress.result

@@ -52,6 +52,7 @@ struct ControlRoutes: Sendable {
         responder.add(ControlRoute.doctor, to: router, answering: administration.examine)
         router.get(RouterPath(ControlRoute.events)) { _, _ in try await events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }
+        responder.add(ControlRoute.account, to: router, answering: commands.account.follow)
         responder.add(ControlRoute.stop, to: router, answering: commands.unmount.stop)
     }
 

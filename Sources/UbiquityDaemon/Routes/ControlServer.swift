@@ -18,14 +18,14 @@ final class ControlServer: Sendable {
     private static let clientHeartbeat: Duration = .seconds(1)
 
     private let path: String
-    private let routes: ControlRoutes
+    private let host: ControlHost
     private let logger: Logger
     private let serving = Lock<Task<Void, any Error>?>(nil)
 
     /// - Parameter path: of the socket. The caller holds the state folder's lock, so an existing socket is stale.
-    init(path: String, routes: ControlRoutes, logger: Logger) {
+    init(path: String, host: ControlHost, logger: Logger) {
         self.path = path
-        self.routes = routes
+        self.host = host
         self.logger = logger
     }
 
@@ -41,27 +41,25 @@ final class ControlServer: Sendable {
         quiet.logLevel = .critical
         let arrivals = Arrivals()
         let application = Application(
-            router: routes.router(),
+            responder: host,
             server: HTTPServerBuilder { KeptChannel(OwnUserChannel(HTTP1Channel(responder: $0)), arrivals) },
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
-        let events = routes.commands.events, queries = routes.commands.queries
-        let coordination = routes.commands.parts.coordination
-        let task = Task {
+        let task = Task { [host] in
             defer { signal.finish() }
             // A client that has gone keeps others waiting until a write reveals it.
             let clientBeat = Task {
                 while true {
                     try await Sleepers.shared.sleep(for: Self.clientHeartbeat)
-                    coordination.beat()
+                    host.commands.parts.coordination.beat()
                 }
             }
             defer { clientBeat.cancel() }
             let beat = Task {
                 while true {
                     try await Sleepers.shared.sleep(for: Self.heartbeat)
-                    events.beat()
-                    queries.beat()
+                    host.commands.events.beat()
+                    host.commands.queries.beat()
                 }
             }
             defer { beat.cancel() }
@@ -83,16 +81,48 @@ final class ControlServer: Sendable {
 
     /// Ends event streams and waits at once, completes answers in progress, then closes.
     func stop() async {
-        routes.commands.events.close()
-        routes.commands.queries.close()
-        routes.commands.parts.coordination.close()
-        await routes.responder.activity.waitUntilIdle(atMost: Self.endLimit)
+        host.commands.events.close()
+        host.commands.queries.close()
+        host.commands.parts.coordination.close()
+        await host.activity.waitUntilIdle(atMost: Self.endLimit)
         let task = serving.withLock { $0 }
         task?.cancel()
         // The task ends by cancellation; its result does not matter.
         _ = await task?.result
         // If the socket cannot be removed, the next server treats it as stale.
         try? FileSystem.unlink(path)
+    }
+}
+
+/// Answers requests with the commands of the container that the mount serves now.
+final class ControlHost: HTTPResponder, Sendable {
+    typealias Context = BasicRequestContext
+
+    private struct State {
+        var routes: ControlRoutes
+        var responder: RouterResponder<BasicRequestContext>
+
+        init(_ routes: ControlRoutes) {
+            self.routes = routes
+            responder = routes.router().buildResponder()
+        }
+    }
+    private let state: Lock<State>
+
+    init(_ commands: MountCommands) { state = Lock(State(ControlRoutes(commands: commands))) }
+
+    var commands: MountCommands { state.withLock { $0.routes.commands } }
+    /// The requests in progress to the present container.
+    var activity: ControlActivity { state.withLock { $0.routes.responder.activity } }
+
+    /// From now on requests reach the commands of another container.
+    func exchange(_ commands: MountCommands) {
+        let next = State(ControlRoutes(commands: commands))
+        state.withLock { $0 = next }
+    }
+
+    func respond(to request: Request, context: BasicRequestContext) async throws -> Response {
+        try await state.withLock { $0.responder }.respond(to: request, context: context)
     }
 }
 

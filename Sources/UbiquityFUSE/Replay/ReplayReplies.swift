@@ -34,7 +34,7 @@ extension Reply {
     ) {
         let body = { try fileSystem.replayAnswers.make(parent: parent, name: name, type: FileMode.file) }
         answer(with: body) { reply, made in
-            var entry = made.entry
+            var entry = made.entry(fileSystem.numbers)
             var info = info
             info.fh = UInt64.max
             info.direct_io = 1

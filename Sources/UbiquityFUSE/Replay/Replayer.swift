@@ -16,7 +16,9 @@ final class Replayer: Sendable {
     /// Pause between two attempts to start the process.
     private static let pause: Duration = .seconds(10)
 
-    private let replays: ReplayCalls
+    /// Replays of the container that the mount serves.
+    private let current: Lock<ReplayCalls>
+    private let isOver = Lock(false)
     private let mount: ReplayProcess.Mount
     private let logger: Logger
 
@@ -26,30 +28,52 @@ final class Replayer: Sendable {
         guard let device, let folder = try? FileDescriptor.open(mountPoint, [.pathOnly, .directory, .noFollow]),
             CUbiquity_identity(folder.rawValue, &found) == 0, found.deviceMajor == 0, found.deviceMinor == device
         else { return nil }
-        self.replays = replays
+        current = Lock(replays)
         self.logger = logger
         mount = ReplayProcess.Mount(path: mountPoint, device: device, number: found.mount)
     }
+
+    private var replays: ReplayCalls { current.withLock { $0 } }
 
     func start() {
         replays.begin()
         DedicatedThread.start(name: "replays") { [self] in run() }
     }
 
+    /// Replays the changes of another container from now on. `body` makes the kernel's requests reach it; no replay
+    /// uses the mount meanwhile.
+    func exchange(_ next: ReplayCalls, _ body: () -> Void) {
+        let former = replays
+        former.paused {
+            // Late calls of the process must not change the next container.
+            next.adoptProcess(of: former)
+            current.withLock { $0 = next }
+            body()
+        }
+        next.begin()
+        former.end()
+    }
+
     /// Ends the thread and the process. Returns at once.
-    func end() { replays.end() }
+    func end() {
+        isOver.withLock { $0 = true }
+        replays.end()
+    }
 
     private func run() {
         var helper: ReplayHelper?
         var failedAt: ContinuousClock.Instant?
-        while let call = replays.next() {
-            // Never run two processes: a hanging one's requests must be recognized as long as any may come.
-            if helper?.hasEnded == true { helper = nil }
-            if helper == nil, failedAt.map({ ContinuousClock.now - $0 > Self.pause }) ?? true {
-                helper = makeHelper()
-                failedAt = helper == nil ? ContinuousClock.now : nil
+        while !isOver.withLock({ $0 }) {
+            // Ends when another container is served.
+            while let call = replays.next() {
+                // Never run two processes: a hanging one's requests must be recognized as long as any may come.
+                if helper?.hasEnded == true { helper = nil }
+                if helper == nil, failedAt.map({ ContinuousClock.now - $0 > Self.pause }) ?? true {
+                    helper = makeHelper()
+                    failedAt = helper == nil ? ContinuousClock.now : nil
+                }
+                carryOut(call, helper)
             }
-            carryOut(call, helper)
         }
         helper?.kill()
     }
@@ -70,8 +94,8 @@ final class Replayer: Sendable {
 
     private func makeHelper() -> ReplayHelper? {
         do throws(Errno) {
-            return try ReplayHelper(executable: ProcessHost.executable, mount: mount) { [replays] process in
-                replays.setProcess(process)
+            return try ReplayHelper(executable: ProcessHost.executable, mount: mount) { [current] process in
+                current.withLock { $0 }.setProcess(process)
             }
         } catch {
             logger.warning("watching programs get no events of remote changes", metadata: ["error": "\(error)"])

@@ -47,8 +47,11 @@ package struct PendingTable: IndexTable {
     }
 
     package func unsentCount() throws -> Int {
-        Int(try number("SELECT count(*) FROM items WHERE items.dirty <> 0 AND NOT (\(Self.isNothing))", []) ?? 0)
+        Int(try number("SELECT count(*) FROM items WHERE \(Self.isUnsent)", []) ?? 0)
     }
+
+    /// The condition for items with changes that must be uploaded.
+    static let isUnsent = "items.dirty <> 0 AND NOT (\(Self.isNothing))"
 
     /// Returns the bytes of files whose content must be uploaded.
     package func dirtyBytes() throws -> Int64 {

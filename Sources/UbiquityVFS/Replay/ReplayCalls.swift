@@ -45,6 +45,10 @@ package final class ReplayCalls: Room {
     /// send no further request.
     package func setProcess(_ id: Int32) { replays.setProcess(id) }
 
+    /// Recognizes the replay process of the container that the mount served before. Its late calls must not change
+    /// anything here.
+    package func adoptProcess(of former: ReplayCalls) { replays.adoptProcess(of: former.replays) }
+
     /// Waits for the next call to replay. Follow each with `finish`. Nil when the queue is closed.
     package func next() -> ReplayCall? {
         while let waiting = replays.next() {
@@ -254,6 +258,7 @@ package final class ReplayCalls: Room {
     /// A folder must be deleted for good: the kernel lets no program create or list anything in a folder it has
     /// removed, also when it appears at another name. A folder that waits for its place loses its name too.
     func mayGo(_ before: ItemRow, from entry: ItemRow.Entry) throws -> Bool {
+        if replays.isLeaving { return true }
         let isGone = try index.row(key: before.key)?.isDeleted ?? true
         if before.kind == .directory, !isGone { return false }
         guard let other = try index.child(of: entry.parent, named: entry.name), inodes.isKnown(other.ino) else {

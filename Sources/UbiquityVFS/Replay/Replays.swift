@@ -80,6 +80,8 @@ package final class Replays: Sendable {
         var leaving: [ItemKey: Int] = [:]
         var behind: [ItemKey: Behind] = [:]
         var replaced: ItemRow?
+        /// Whether the whole container leaves the mount: then items are removed for programs only.
+        var isLeaving = false
 
         var count: Int { waiting.count - taken }
     }
@@ -107,6 +109,13 @@ package final class Replays: Sendable {
 
     /// - Parameter id: the process; 0 for none.
     func setProcess(_ id: Int32) { process.store(id, ordering: .sequentiallyConsistent) }
+
+    /// Recognizes the replay process of the container that the mount served before.
+    func adoptProcess(of former: Replays) { setProcess(former.process.load(ordering: .sequentiallyConsistent)) }
+
+    /// From now on removals are replayed although the index keeps the items: the container leaves the mount.
+    func beginLeaving() { state.withLock { $0.isLeaving = true } }
+    var isLeaving: Bool { state.withLock { $0.isLeaving } }
 
     func turnOn() { state.withLock { $0.isOn = !$0.isClosed } }
 
