@@ -14,6 +14,8 @@ package final class CloudClient: CloudService {
     package let container: ContainerID
     private let transport: Transport
     private let base: String
+    /// The announced revisions of key-values.
+    private let announcements = KeyValueAnnouncements()
     private let fetches = Turns(limit: ClientLimits.fetches)
 
     /// - Parameters:
@@ -184,7 +186,7 @@ package final class CloudClient: CloudService {
     // MARK: News
 
     package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
-        let transport = transport, base = base
+        let transport = transport, base = base, keyValueNews = announcements
         let response = try await transport.repeating(within: ClientLimits.control) {
             try await transport.send(
                 .GET, base + "/events", accept: Transport.eventMediaType, within: ClientLimits.control)
@@ -196,10 +198,13 @@ package final class CloudClient: CloudService {
             do {
                 var parser = EventParser(requiresDigest: transport.requiresDigest(response))
                 try await transport.parts(of: response) { part in
-                    let revisions = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in
-                        try parser.push(raw)
+                    let events = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in try parser.push(raw) }
+                    for event in events {
+                        switch event {
+                        case .revision(let revision): continuation.yield(revision)
+                        case .keyValues(let revision): keyValueNews.tell(revision)
+                        }
                     }
-                    for revision in revisions { continuation.yield(revision) }
                 }
                 throw UbiquityError(.offline, "the cloud ended the stream of news", at: transport.address.description)
             } catch {
@@ -208,6 +213,13 @@ package final class CloudClient: CloudService {
         }
         continuation.onTermination = { _ in reader.cancel() }
         return stream
+    }
+
+    // MARK: Key-values
+
+    /// The calls of `KeyValueService`.
+    package var keyValues: KeyValueClient {
+        KeyValueClient(transport: transport, base: base, announcements: announcements)
     }
 
     // MARK: Messages

@@ -1,8 +1,8 @@
 package import UbiquityCore
 internal import UbiquityWire
 
-/// Parses server-sent events from pieces of any length, as far as the cloud uses them: `event: revision` or
-/// `event: failure`, and one line of data. Comments and events of other names are ignored.
+/// Parses server-sent events from pieces of any length, as far as the cloud uses them: `event: revision`,
+/// `event: keyvalues` or `event: failure`, and one line of data. Comments and events of other names are ignored.
 package struct EventParser {
     /// Whether each event must have its digest, because the cloud has announced that it sends them.
     private let requiresDigest: Bool
@@ -13,10 +13,16 @@ package struct EventParser {
 
     package init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
 
-    /// The revisions that these bytes complete.
+    package enum Event: Hashable, Sendable {
+        case revision(Revision)
+        /// The feed of key-values has this revision.
+        case keyValues(Revision)
+    }
+
+    /// The events that these bytes complete.
     /// - Throws: the failure that the cloud sent; `.invalid` for data that is no revision, and for endless lines.
-    package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
-        var revisions = [Revision]()
+    package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Event] {
+        var events = [Event]()
         for byte in bytes {
             guard byte == UInt8(ascii: "\n") else {
                 guard line.count < ClientLimits.eventLineLength else {
@@ -28,12 +34,12 @@ package struct EventParser {
             if line.last == UInt8(ascii: "\r") { line.removeLast() }
             let text = String(decoding: line, as: UTF8.self)
             line.removeAll(keepingCapacity: true)
-            if let revision = try take(text) { revisions.append(revision) }
+            if let event = try take(text) { events.append(event) }
         }
-        return revisions
+        return events
     }
 
-    private mutating func take(_ text: String) throws(UbiquityError) -> Revision? {
+    private mutating func take(_ text: String) throws(UbiquityError) -> Event? {
         guard text.isEmpty else {
             if let value = Self.value(of: "event", in: text) { name = value }
             if let value = Self.value(of: "data", in: text) { data = value }
@@ -41,12 +47,15 @@ package struct EventParser {
             return nil
         }
         defer { (name, data, digest) = ("", "", nil) }
-        guard name == "revision" || name == "failure" else { return nil }
+        guard ["revision", "keyvalues", "failure"].contains(name) else { return nil }
         guard digest.map({ $0 == MessageDigest.ofEvent(data) }) ?? !requiresDigest else {
             throw UbiquityError(.offline, "an event of the cloud was damaged in transit: its digest is wrong")
         }
-        guard name == "revision" else { throw try WireFailure(wire: Array(data.utf8), as: .json).error }
-        return try Self.revision(data)
+        switch name {
+        case "revision": return .revision(try Self.revision(data))
+        case "keyvalues": return .keyValues(try Self.revision(data))
+        default: throw try WireFailure(wire: Array(data.utf8), as: .json).error
+        }
     }
 
     private static func value(of field: String, in text: String) -> String? {

@@ -43,6 +43,16 @@ struct CloudAccess: Sendable {
         return (holder, try await host.service(holder, container))
     }
 
+    /// The key-value stores of the container in the request's path, with the holder of the token.
+    func keyValues(
+        _ request: Request, _ context: CloudContext, isWriting: Bool = false
+    ) async throws -> (holder: TokenHolder, service: any KeyValueService) {
+        let (holder, container) = try await container(request, context, isWriting: isWriting)
+        let service = try await cloud().keyValues(
+            account: holder.account, container: container, isReadOnly: holder.rights.isReadOnly)
+        return (holder, service)
+    }
+
     private func container(
         _ request: Request, _ context: CloudContext, isWriting: Bool
     ) async throws -> (holder: TokenHolder, container: ContainerID) {

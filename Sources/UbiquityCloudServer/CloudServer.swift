@@ -40,6 +40,7 @@ package final class CloudServer: Sendable {
         ContainerRoutes(access: access, counters: counters).add(to: router)
         ChunkRoutes(access: access, departures: departures).add(to: router)
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
+        KeyValueRoutes(access: access).add(to: router)
         AccountRoutes(access: access).add(to: router)
         TokenRoutes(access: access).add(to: router)
         PurgeRoutes(access: access).add(to: router)

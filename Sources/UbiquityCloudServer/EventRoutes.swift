@@ -16,6 +16,8 @@ struct EventRoutes: Sendable {
 
     private enum Event: Sendable {
         case revision(Revision)
+        /// The feed of key-values has this revision.
+        case keyValues(Revision)
         case heartbeat
         /// The last event of a stream whose token was revoked.
         case revoked
@@ -24,6 +26,8 @@ struct EventRoutes: Sendable {
             switch self {
             case .revision(let revision):
                 Self.event("revision", "{\"revision\":\(revision.number)}")
+            case .keyValues(let revision):
+                Self.event("keyvalues", "{\"revision\":\(revision.number)}")
             case .heartbeat: ByteBuffer(string: ": still here\n\n")
             case .revoked: Self.event("failure", Self.revocation)
             }
@@ -42,6 +46,9 @@ struct EventRoutes: Sendable {
     @Sendable private func events(_ request: Request, _ context: CloudContext) async throws -> Response {
         let (holder, service) = try await access.signedIn(request, context)
         let news = try await service.news()
+        // A test's substitute has no key-values.
+        let keyValues = access.host.cloud == nil
+            ? nil : try await access.keyValues(request, context).service.keyValueNews()
         let body = ResponseBody { writer in
             counters.addEventStreams(1)
             defer { counters.addEventStreams(-1) }
@@ -54,7 +61,8 @@ struct EventRoutes: Sendable {
                 source.finish()
             }
             defer { access.sessions.endStream(stream, of: holder.token) }
-            let feeds = [Self.pass(news, to: source), Self.beat(to: source)]
+            var feeds = [Self.pass(news, to: source), Self.beat(to: source)]
+            if let keyValues { feeds.append(Self.pass(keyValues, to: source)) }
             defer { for feed in feeds { feed.cancel() } }
             let out = EventWriter(writer)
             try await departures.whilePresent(context.channel) {
@@ -89,6 +97,12 @@ struct EventRoutes: Sendable {
                 // After the end of the stream the client can only connect again, so the error is not needed.
             }
         }
+    }
+
+    private static func pass(
+        _ keyValues: AsyncStream<Revision>, to source: AsyncStream<Event>.Continuation
+    ) -> Task<Void, Never> {
+        Task { for await revision in keyValues { source.yield(.keyValues(revision)) } }
     }
 
     private static func beat(to source: AsyncStream<Event>.Continuation) -> Task<Void, Never> {

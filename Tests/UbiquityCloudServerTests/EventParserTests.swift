@@ -9,7 +9,12 @@ import UbiquityCore
         let bytes = Array(text.utf8)
         for start in stride(from: 0, to: bytes.count, by: pieces) {
             let part = Array(bytes[start..<min(start + pieces, bytes.count)])
-            found += try part.withUnsafeBytes { try parser.push($0) }.map(\.number)
+            found += try part.withUnsafeBytes { try parser.push($0) }.map { event in
+                switch event {
+                case .revision(let revision): revision.number
+                case .keyValues(let revision): -revision.number
+                }
+            }
         }
         return found
     }
@@ -18,6 +23,11 @@ import UbiquityCore
         let text = ": hello\n\nevent: revision\ndata: {\"revision\":7}\n\n: still here\n\n"
             + "event:revision\r\ndata:{ \"revision\" : 9 }\r\n\r\nevent: other\ndata: x\n\nevent: revision\n"
         #expect(try parse(text, pieces: pieces) == [7, 9])
+    }
+
+    @Test func keyValueEventsAreParsedApartFromRevisions() throws {
+        let text = "event: keyvalues\ndata: {\"revision\":3}\n\nevent: revision\ndata: {\"revision\":4}\n\n"
+        #expect(try parse(text, pieces: 5) == [-3, 4])
     }
 
     @Test(arguments: [

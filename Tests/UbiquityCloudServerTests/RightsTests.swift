@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import Testing
@@ -39,6 +40,8 @@ import UbiquityWire
         "GET /v1/containers/{container}/snapshot": [401, 401, 200, 200, 403, 200, 200],
         "POST /v1/containers/{container}/commit": [401, 401, 200, 200, 403, 403, 200],
         "GET /v1/containers/{container}/usage": [401, 401, 200, 200, 403, 200, 200],
+        "GET /v1/containers/{container}/kv": [401, 401, 200, 200, 403, 200, 200],
+        "POST /v1/containers/{container}/kv": [401, 401, 200, 200, 403, 403, 200],
         "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 200, 200],
         "DELETE /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 403, 200],
         "DELETE /v1/containers/{container}/trash/{item}": [401, 401, 404, 409, 403, 403, 404],
@@ -183,6 +186,14 @@ import UbiquityWire
         case "POST /v1/tokens": return ("application/json", Array("{}".utf8))
         case "PUT /v1/accounts/{account}": return ("application/json", Array(#"{"quota":1000}"#.utf8))
         case "POST /v1/accounts": return ("application/json", Array(#"{"name":"dave"}"#.utf8))
+        case "POST /v1/containers/{container}/kv":
+            let device = DeviceID(high: 9, low: 50)
+            let entry = KeyValueEntry(
+                value: try PropertyValue.bool(true).encoded(), stamp: KeyValueStamp(time: 1, device: device),
+                deviceName: "x", mark: 1)
+            let change = KeyValueChange(store: .standard, key: try KeyValueKey("k"), entry: entry, seen: 0)
+            let push = KeyValuePush(device: device, sentAt: .zero, changes: [change])
+            return ("application/json", Array(try JSONEncoder().encode(KeyValuePushMessage(push))))
         case "POST /v1/containers/{container}/chunks":
             return (WireFormat.chunkMediaType, ChunkFrame.encode(TestChunks.chunk([1])))
         case let route where route.contains("/chunks/") && route.hasPrefix("POST"):

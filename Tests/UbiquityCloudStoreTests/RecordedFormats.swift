@@ -1,6 +1,7 @@
 /// Statements that turn a database without tokens back into an older format.
 enum OlderFormats {
     static let undo10 = """
+        DROP TABLE keyValues; DROP TABLE keyValueFeeds;
         DROP TRIGGER linksOfDeletedItems; DROP TABLE links; DROP TABLE linkFiles;
         ALTER TABLE containers DROP COLUMN linksRevision;
         ALTER TABLE accounts DROP COLUMN ownQuota; DROP TABLE purges; DROP TABLE purgedChunks;

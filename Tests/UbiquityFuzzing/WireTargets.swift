@@ -170,24 +170,31 @@ extension FuzzTarget {
         var text = ""
         for _ in 0..<random.below(4) {
             let data = "{\"revision\":\(random.pick([0, 1, 77, Int64.max]))}"
-            text += random.oneIn(4) ? ": comment\n\n" : "event: revision\ndata: \(data)\n"
+            let name = random.pick(["revision", "keyvalues"])
+            text += random.oneIn(4) ? ": comment\n\n" : "event: \(name)\ndata: \(data)\n"
             if random.oneIn(2) { text += "digest: \(MessageDigest.ofEvent(data))\n" }
             text += "\n"
         }
         let bytes = eventMutator.mutate(Array(text.utf8), with: Array(text.utf8), &random)
         let requiresDigest = random.oneIn(3)
-        func read(_ pieces: [[UInt8]]) -> (revisions: [Revision], failure: String?) {
-            var parser = EventParser(requiresDigest: requiresDigest), revisions = [Revision](), failure: String?
+        func read(_ pieces: [[UInt8]]) -> (events: [EventParser.Event], failure: String?) {
+            var parser = EventParser(requiresDigest: requiresDigest), events = [EventParser.Event]()
+            var failure: String?
             for piece in pieces where failure == nil {
                 piece.withUnsafeBytes { raw in
-                    do throws(UbiquityError) { revisions += try parser.push(raw) } catch { failure = "\(error)" }
+                    do throws(UbiquityError) { events += try parser.push(raw) } catch { failure = "\(error)" }
                 }
             }
-            return (revisions, failure)
+            return (events, failure)
         }
         let whole = read([bytes]), parts = read(pieces(bytes, &random))
         try requireEqual(whole.failure, parts.failure, "the pieces decide about the failure")
-        if whole.failure == nil { try requireEqual(whole.revisions, parts.revisions, "the pieces decide") }
-        try require(whole.revisions.allSatisfy { $0 >= .zero }, "a revision is negative")
+        if whole.failure == nil { try requireEqual(whole.events, parts.events, "the pieces decide") }
+        try require(
+            whole.events.allSatisfy { event in
+                switch event {
+                case .revision(let revision), .keyValues(let revision): revision >= .zero
+                }
+            }, "a revision is negative")
     }
 }

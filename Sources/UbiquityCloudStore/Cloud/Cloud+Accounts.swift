@@ -71,7 +71,7 @@ extension Cloud {
                 let number = try Self.requiredNumber(of: name, db)
                 let containers = try Int64.fetchAll(
                     db, sql: "SELECT number FROM containers WHERE account = ?", arguments: [number])
-                for table in ["items", "versions", "commits", "lastCommits", "purges"] {
+                for table in ["items", "versions", "commits", "lastCommits", "purges", "keyValues", "keyValueFeeds"] {
                     try db.execute(
                         sql:
                             "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
@@ -91,7 +91,10 @@ extension Cloud {
                 return (number, containers, tokens)
             }
             revocations.announce(tokens)
-            for container in containers { news.end(of: container) }
+            for container in containers {
+                news.end(of: container)
+                keyValueNews.end(of: container)
+            }
             try removeChunks(of: number)
             emptyLog()
         }

@@ -19,6 +19,8 @@ package final class Cloud: Sendable {
     /// Rules that a running cloud can change.
     private let rules: Lock<Rules>
     let news = NewsHub()
+    /// Announces the revisions of key-values.
+    let keyValueNews = NewsHub()
     package let revocations = Revocations()
     let contacts = RecentContacts()
     let incarnation: UInt64
@@ -152,6 +154,7 @@ package final class Cloud: Sendable {
 
     package func close() async throws {
         news.close()
+        keyValueNews.close()
         try await pool.run(evenIfCancelled: true) { [self] in
             // Without its sum the next process counts the files of a store.
             for store in stores.withLock({ Array($0.values) }) { try? store.keepSize() }

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
-    static let formatVersion: Int64 = 12
+    static let formatVersion: Int64 = 13
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -29,6 +29,7 @@ enum CloudSchema {
         if found < 10 { try db.execute(sql: version10) }
         if found < 11 { try db.execute(sql: version11) }
         if found < 12 { try db.execute(sql: LinkSchema.setUp) }
+        if found < 13 { try db.execute(sql: KeyValueTables.setUp) }
         // Without a write, an existing cloud starts even on a full disk.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")

@@ -15,8 +15,7 @@ struct ContainerService: CloudService {
 
     func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
         try await cloud.pool.run { [self] in
-            var found = try cloud.read { try mayCreate ? self.find($0) : self.required($0) }
-                ?? cloud.write { try self.make($0) }
+            var found = try self.made()
             if let point, let other = try cloud.read({ try history($0, of: found, lacking: point) }) {
                 try renew(other, point)
                 found = try cloud.read { try self.required($0) }
@@ -80,6 +79,11 @@ struct ContainerService: CloudService {
             throw UbiquityError(.notFound, "there is no container of this name", at: container.name)
         }
         return found
+    }
+
+    /// The container, which is created if it is missing and the token allows it.
+    func made() throws -> Found {
+        try cloud.read { try mayCreate ? self.find($0) : self.required($0) } ?? cloud.write { try self.make($0) }
     }
 
     private func make(_ db: Database) throws -> Found {
