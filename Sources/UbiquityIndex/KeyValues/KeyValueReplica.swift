@@ -4,8 +4,8 @@ internal import UbiquitySystem
 /// The key-values of one container and account on this device: sets of programs, and what the cloud answers.
 ///
 /// A set is durable when it returns, whether or not the cloud is reachable. It stays pending until the cloud has
-/// decided about it. The cloud is the only judge, so all devices come to the same value. Until then this device shows its own
-/// set. Every call is one transaction, so a kill at any moment loses nothing that a call has returned.
+/// decided about it. The cloud is the only judge, so all devices come to the same value. Until then this device shows
+/// its own set. Every call is one transaction, so a kill at any moment loses nothing that a call has returned.
 package final class KeyValueReplica: Sendable {
     /// The account in use on the device.
     package struct Account: Hashable, Sendable {
