@@ -123,14 +123,14 @@ import UbiquityWire
         #expect(page.records.count == KeyValueLimits.keptRemovals)
     }
 
-    @Test("KV-01: a cloud of format 11 gets the tables and keeps its containers")
+    @Test("KV-01: a cloud of format 12 gets the tables and keeps its containers")
     func olderCloudGetsTheTables() async throws {
         _ = try await push([change("a", .integer(1), mark: 1)])
         try await bench.reopen {
             let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
             try database.writeWithoutTransaction { db in
                 try db.execute(
-                    sql: "DROP TABLE keyValues; DROP TABLE keyValueFeeds; PRAGMA user_version = 11")
+                    sql: "DROP TABLE keyValues; DROP TABLE keyValueFeeds; PRAGMA user_version = 12")
             }
             try database.close()
         }
