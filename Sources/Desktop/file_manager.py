@@ -1,0 +1,275 @@
+"""Shows the state of documents in Nautilus, Nemo and Caja, and adds the commands of ubiquity to their menus.
+
+The package installs this file into the extension folder of each file manager. The state of a file comes from its
+extended attributes `user.ubiquity.*`, a read that never downloads. Changes come from the event stream of the mount's
+daemon, so nothing is polled.
+"""
+
+import collections
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+import urllib.parse
+
+import gi
+
+PROGRAM = "ubiquity"
+DIALOG = "ubiquity-dialog"
+# Files whose emblems are kept current. The file manager asks again for those it shows later.
+MOST_FILES = 20_000
+# Seconds between attempts to reach a daemon that does not answer.
+PAUSE = 5
+# Bytes of one event.
+LONGEST_EVENT = 1 << 20
+
+
+def file_manager():
+    """The module of the file manager that loads this file, by the name of its process."""
+    with open("/proc/self/comm") as name:
+        process = name.read().strip()
+    for module, versions in (("Nautilus", ("4.0", "3.0")), ("Nemo", ("3.0",)), ("Caja", ("2.0",))):
+        if module.lower() in process:
+            for version in versions:
+                try:
+                    gi.require_version(module, version)
+                    break
+                except ValueError:
+                    continue
+            return getattr(__import__("gi.repository", fromlist=[module]), module)
+    raise ImportError(f"{process} is not a file manager that this extension knows")
+
+
+class State:
+    """The state of one item: an emblem and a word for the column."""
+
+    EMBLEMS = {
+        "conflict": ("ubiquity-conflict", "Conflict"),
+        "error": ("ubiquity-error", "Error"),
+        "excluded": ("ubiquity-excluded", "Not synced"),
+        "syncing": ("ubiquity-syncing", "Syncing"),
+        "waiting": ("ubiquity-syncing", "Waiting to upload"),
+        "pinned": ("ubiquity-pinned", "Kept here"),
+        "cloud": ("ubiquity-cloud", "In the cloud"),
+        "here": ("ubiquity-here", "Here"),
+    }
+
+    @staticmethod
+    def attribute(path, name):
+        try:
+            return os.getxattr(path, "user.ubiquity." + name).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    @classmethod
+    def of(cls, path):
+        """The name of the state; None for an item outside of a container."""
+        if not cls.attribute(path, "container"):
+            return None
+        is_set = lambda name: cls.attribute(path, name) == "1"
+        if is_set("has-unresolved-conflicts"):
+            return "conflict"
+        if cls.attribute(path, "uploading-error") or cls.attribute(path, "downloading-error"):
+            return "error"
+        if is_set("is-excluded-from-sync"):
+            return "excluded"
+        if is_set("is-uploading") or is_set("is-downloading"):
+            return "syncing"
+        if not is_set("is-uploaded"):
+            return "waiting"
+        if is_set("is-pinned"):
+            return "pinned"
+        return "cloud" if cls.attribute(path, "downloading-status") == "not-downloaded" else "here"
+
+
+class Mounts:
+    """The containers that are mounted: mount point and state folder, from the kernel's table."""
+
+    TABLE = "/proc/self/mountinfo"
+    # Seconds for which a table that was read is used. A folder with 10,000 files would read it 10,000 times.
+    AGE = 1
+    known = (float("-inf"), {})
+
+    @classmethod
+    def read(cls):
+        read_at, mounts = cls.known
+        if time.monotonic() - read_at < cls.AGE:
+            return mounts
+        mounts = {}
+        with open(cls.TABLE, encoding="utf-8", errors="surrogateescape") as table:
+            for line in table:
+                fields = line.rstrip("\n").split(" ")
+                dash = fields.index("-")
+                if fields[dash + 1] == "fuse.ubiquity":
+                    mounts[cls.decoded(fields[4])] = cls.decoded(fields[dash + 2])
+        cls.known = (time.monotonic(), mounts)
+        return mounts
+
+    @staticmethod
+    def decoded(text):
+        """The kernel writes space, tab, line feed and backslash as a backslash and three octal digits."""
+        parts = text.split("\\")
+        return parts[0] + "".join(chr(int(part[:3], 8)) + part[3:] for part in parts[1:])
+
+    @classmethod
+    def containing(cls, path):
+        """The mount point above a path; None if there is none."""
+        inside = [point for point in cls.read() if path == point or path.startswith(point + "/")]
+        return max(inside, key=len, default=None)
+
+
+class EventStream(threading.Thread):
+    """Reads the events of one mount, and calls back with the path of each item that changed."""
+
+    def __init__(self, mount_point, state_folder, changed, ended):
+        super().__init__(daemon=True)
+        self.mount_point, self.state_folder = mount_point, state_folder
+        self.changed, self.ended = changed, ended
+
+    def run(self):
+        try:
+            self.read()
+        except (OSError, ValueError):
+            # The daemon ended, or answered nonsense: the next item that is shown begins another stream.
+            time.sleep(PAUSE)
+        self.ended(self.mount_point)
+
+    def read(self):
+        with socket.socket(socket.AF_UNIX) as connection:
+            # A path in /proc keeps the address short, whatever the length of the folder's path.
+            folder = os.open(self.state_folder, os.O_PATH | os.O_DIRECTORY)
+            try:
+                connection.connect(f"/proc/self/fd/{folder}/control.sock")
+            finally:
+                os.close(folder)
+            connection.sendall(b"GET /v1/events HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            with connection.makefile("rb") as lines:
+                while line := lines.readline(LONGEST_EVENT):
+                    if line.startswith(b"data: "):
+                        event = json.loads(line[6:])
+                        for path in {event.get("path"), event.get("oldPath")} - {None}:
+                            self.changed(os.path.join(self.mount_point, path))
+
+
+class ShownFiles:
+    """The files that the file manager shows, by path. A change of one is passed on to the file manager."""
+
+    def __init__(self, invalidate):
+        self.files = collections.OrderedDict()
+        self.streams = {}
+        self.invalidate = invalidate
+
+    def add(self, path, file):
+        self.files[path] = file
+        self.files.move_to_end(path)
+        while len(self.files) > MOST_FILES:
+            self.files.popitem(last=False)
+        mount_point = Mounts.containing(path)
+        if mount_point and mount_point not in self.streams:
+            from gi.repository import GLib
+
+            stream = EventStream(
+                mount_point, Mounts.read()[mount_point],
+                lambda path: GLib.idle_add(self.changed, path),
+                lambda point: GLib.idle_add(self.streams.pop, point, None))
+            self.streams[mount_point] = stream
+            stream.start()
+
+    def changed(self, path):
+        """The item and the folders above it have new states."""
+        while path not in ("", "/"):
+            file = self.files.get(path)
+            if file is not None:
+                self.invalidate(file)
+            path = os.path.dirname(path)
+        return False
+
+
+MODULE = file_manager()
+from gi.repository import GObject  # noqa: E402  the file manager's own version must be chosen before
+
+
+def path_of(file):
+    """The local path of a file; None for one on another machine."""
+    uri = urllib.parse.urlsplit(file.get_uri())
+    return urllib.parse.unquote(uri.path, errors="surrogateescape") if uri.scheme == "file" else None
+
+
+class UbiquityExtension(
+    GObject.GObject, MODULE.InfoProvider, MODULE.ColumnProvider, MODULE.MenuProvider
+):
+    """The extension, as a file manager loads it."""
+
+    COLUMN = "ubiquity-state"
+
+    def __init__(self):
+        super().__init__()
+        self.shown = ShownFiles(lambda file: file.invalidate_extension_info())
+
+    # Nemo stalls after the first file with the asynchronous call. An update takes some microseconds.
+    def update_file_info(self, file):
+        path = path_of(file)
+        if path is None or Mounts.containing(path) is None:
+            return MODULE.OperationResult.COMPLETE
+        state = State.of(path)
+        if state:
+            emblem, word = State.EMBLEMS[state]
+            file.add_emblem(emblem)
+            file.add_string_attribute(self.COLUMN, word)
+            self.shown.add(path, file)
+        return MODULE.OperationResult.COMPLETE
+
+    def get_columns(self):
+        return [
+            MODULE.Column(
+                name="UbiquityExtension::state", attribute=self.COLUMN, label="Cloud",
+                description="Whether the document is here, in the cloud, or in conflict")
+        ]
+
+    # Nautilus 4 passes no window.
+    def get_file_items(self, *arguments):
+        paths = [path_of(file) for file in arguments[-1]]
+        if not paths or None in paths or any(Mounts.containing(path) is None for path in paths):
+            return []
+        states = {State.of(path) for path in paths}
+        entries = []
+        if states & {"cloud", "error"}:
+            entries.append(("Download", "Download the content now", [PROGRAM, "download"]))
+        if states != {"pinned"}:
+            entries.append(("Keep Here", "Download, and keep on this device", [PROGRAM, "pin"]))
+        if "pinned" in states:
+            entries.append(("Do Not Keep Here", "Allow the content to be removed for space", [PROGRAM, "unpin"]))
+        if states & {"here", "pinned"}:
+            entries.append(("Remove Download", "Free the space; the document stays in the cloud", [PROGRAM, "evict"]))
+        if len(paths) == 1:
+            if os.path.isfile(paths[0]):
+                entries.append(("Versions…", "See and restore earlier versions", [DIALOG, "versions"]))
+            if "conflict" in states:
+                entries.append(("Resolve…", "Choose between versions", [DIALOG, "resolve"]))
+            entries.append(("Copy Link…", "Publish the document, and copy the link", [DIALOG, "link"]))
+        return [self.item(number, entry, paths) for number, entry in enumerate(entries)]
+
+    def get_background_items(self, *arguments):
+        return []
+
+    def item(self, number, entry, paths):
+        label, tip, command = entry
+        item = MODULE.MenuItem(name=f"UbiquityExtension::{number}", label=label, tip=tip)
+        item.connect("activate", lambda _: self.run(command, paths))
+        return item
+
+    def run(self, command, paths):
+        """Runs a command; the dialog shows its errors."""
+
+        def wait():
+            try:
+                outcome = subprocess.run(command + ["--"] + paths, capture_output=True, text=True)
+                text = outcome.stderr if outcome.returncode else ""
+            except OSError as error:
+                text = f"cannot run {command[0]}: {error}"
+            if text and command[0] != DIALOG:
+                subprocess.run([DIALOG, "error", "--", text[:4000]])
+
+        threading.Thread(target=wait, daemon=True).start()
