@@ -208,7 +208,7 @@ package final class CloudServer: Sendable {
             } catch {
                 response = Failures.response(to: request, for: error, logger: logger)
             }
-            if request.method == .head { response.body = ResponseBody() }
+            if request.method == .head { response = response.createHeadResponse() }
             try await writer.write(response: response.head, body: response.body)
         }
     }

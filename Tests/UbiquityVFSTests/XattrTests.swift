@@ -68,12 +68,17 @@ import UbiquityVFS
         let container = try TestContainer()
         let ino = try container.create("a", "x")
         let names = try names(container, ino).filter { $0.hasPrefix("user.ubiquity.") }
-        #expect(names.count == 18)
+        #expect(names.count == 19)
         for name in names { _ = try container.fs.xattr(of: ino, name: Array(name.utf8)) }
         #expect(try container.status(ino, "is-ubiquitous") == "1")
         #expect(try container.status(ino, "is-uploaded") == "0")
         #expect(try container.status(ino, "downloading-status") == "current")
         #expect(try container.status(ino, "container") == "test")
+        #expect(try container.status(ino, "published") == "0")
+        let item = try #require(try container.index.row(ino: ino)?.id)
+        try container.index.write(.remote) { try $0.setLinkCounts(LinkCounts.encode([item: 3, .root: 1])) }
+        #expect(try container.status(ino, "published") == "3")
+        #expect(try container.status(1, "published") == "1")
         #expect(try container.status(ino, "item-id") == container.index.row(ino: ino)?.id.description)
         let excluded = try container.create("x.swp")
         #expect(try container.status(excluded, "is-excluded-from-sync") == "1")

@@ -17,6 +17,11 @@ import UbiquityWire
                 usage: CloudUsage(usedBytes: 0, quotaBytes: 1)), format)
         try check(ChangePage(items: try Sample.items(), revision: Revision(77), hasMore: true), format)
         try check(ChangePage(items: [], revision: Revision(77), hasMore: false, isIncomplete: true), format)
+        var links = ChangePage(items: [], revision: Revision(77), hasMore: false)
+        links.links = [:]
+        try check(links, format)
+        links.links = [ItemID(high: 1, low: 2): 3, ItemID(high: 9, low: 0): 70_000]
+        try check(links, format)
         try check(try Sample.request(), format)
         try check(try Sample.response(), format)
         try check(News(revision: Revision(.max)), format)

@@ -198,7 +198,7 @@ package struct ZipWriter: Sendable {
         let second = seconds % 86_400
         return (
             UInt16((year - 1980) << 9 | month << 5 | day),
-            UInt16(second / 3600 << 11 | second / 60 % 60 << 5 | second % 60 / 2)
+            UInt16((second / 3600) << 11 | (second / 60 % 60) << 5 | (second % 60 / 2))
         )
     }
 }
