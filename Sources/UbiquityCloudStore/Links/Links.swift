@@ -93,7 +93,7 @@ package struct Links: Sendable {
     /// - Parameter link: its number, its secret, or its URL.
     /// - Throws: `.notFound` if the container has no such link in force.
     package func revoke(_ link: String, in container: ContainerID, of account: String) async throws {
-        let (number, revision) = try await cloud.pool.run { [cloud] in
+        let (announced, revision, ended) = try await cloud.pool.run { [cloud] in
             let service = ContainerService(
                 cloud: cloud, account: try cloud.account(named: account), container: container)
             return try cloud.write { db in
@@ -106,13 +106,12 @@ package struct Links: Sendable {
                 }
                 let tables = LinkTables(db: db)
                 try tables.end(number, at: now)
-                return (
-                    found.number, try tables.announceChange(in: found.number, at: found.revision, cloud.random)
-                )
+                let revision = try tables.announceChange(in: found.number, at: found.revision, cloud.random)
+                return (found.number, revision, number)
             }
         }
-        cloud.news.tell(revision, of: number)
-        cloud.logger.info("link revoked", metadata: ["account": "\(account)"])
+        cloud.news.tell(revision, of: announced)
+        cloud.logger.info("link revoked", metadata: ["account": "\(account)", "link": "\(ended)"])
     }
 
     private static func number(_ link: String, in container: Int64, _ db: Database) throws -> Int64? {
