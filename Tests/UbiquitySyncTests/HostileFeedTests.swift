@@ -220,6 +220,32 @@ import UbiquityWire
         try fixture.check()
     }
 
+    @Test func itemThatWaitsForTheNameOfTheVersionsFolderGetsAnother() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.materialize("f")
+        try fixture.receive(fixture.file(1, ".versions", at: 2), fixture.file(2, "f", at: 3))
+        #expect(try fixture.paths() == ["f"])
+        try startOver(fixture)
+        #expect(try fixture.paths() == ["Recovered", "f"])
+        #expect(try fixture.found("Recovered").id == Fixture.id(1))
+        try fixture.check()
+    }
+
+    @Test func linkWithoutAPlaceGoesWithItsTargetWhenTheCloudIsAnotherOne() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"), link(2, "l", to: 1))
+        // The folder that the link moves into is unknown, and a file gets its name.
+        var moved = try link(2, "x", to: 1, at: 2)
+        moved.parent = Fixture.id(9)
+        try fixture.receive(moved, fixture.file(3, "l", at: 3))
+        #expect(try fixture.paths() == ["f", "l"])
+        try fixture.remove("f")
+        try startOver(fixture)
+        #expect(try fixture.paths() == ["l"])
+        try fixture.check()
+    }
+
     @Test func deletedFolderTakesAlongThePlaceholdersOfAnotherCloud() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "d"), fixture.file(2, "in", in: Fixture.id(1)))
@@ -242,6 +268,21 @@ import UbiquityWire
         try fixture.make("new")
         let rows = try fixture.dirty()
         let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        let error = #expect(throws: UbiquityError.self) {
+            try fixture.apply(group, [ChangeResult(outcome: .merged(into: Fixture.id(2)), item: nil)])
+        }
+        #expect(error?.code == .invalid)
+        #expect(try fixture.row("l")?.id == Fixture.id(1))
+        try fixture.check()
+    }
+
+    /// The other item waits for its folder: the device has its record, and no row.
+    @Test func answerThatMergesALinkIntoAFileWithoutARowIsRefused() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"), fixture.file(2, "g", in: Fixture.id(9)))
+        let link = try fixture.index.link(ino: fixture.found("f").ino, in: 1, named: ItemName("l"))
+        #expect(link.id == Fixture.id(1))
+        let group = try fixture.plan(fixture.dirty()).group
         let error = #expect(throws: UbiquityError.self) {
             try fixture.apply(group, [ChangeResult(outcome: .merged(into: Fixture.id(2)), item: nil)])
         }
