@@ -31,7 +31,7 @@ package final class SyncContext: Sendable {
     ) {
         self.index = index
         self.store = store
-        self.service = service
+        self.service = CheckedCloud(cloud: service)
         self.configuration = configuration
         self.environment = environment
         let timekeeper = environment.timekeeper

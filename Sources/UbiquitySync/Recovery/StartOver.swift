@@ -6,13 +6,19 @@ extension IndexTransaction {
     /// remains, and reports its content as unavailable until the old cloud's data is restored.
     func startOver() throws {
         for row in try allRows() where row.key != .root && !row.isExcluded {
-            if row.isDeleted {
+            // A link without a place may have outlived its target: it has no name that would have kept it here.
+            if try row.isDeleted || row.kind == .hardLink && row.entry == nil && !leadsToSyncedItem(row) {
                 try delete(row)
             } else if row.kind != .file || row.contentState == .complete {
                 try sendAsNew(placeAgain(row))
             }
         }
         try forgetAllRemotes()
+    }
+
+    private func leadsToSyncedItem(_ link: ItemRow) throws -> Bool {
+        guard let target = try named(link) else { return false }
+        return !target.isExcluded && target.kind != .directory && target.kind != .hardLink
     }
 
     /// Gives an item without a place one with a free name, because the present cloud may never report a place.
@@ -25,7 +31,9 @@ extension IndexTransaction {
         {
             folder = parent.key
         }
-        let name = record?.name ?? ItemName(stored: Array("Recovered".utf8))
+        // Only a cloud that lies names an item like the versions folder, and an honest cloud would refuse the name.
+        let known = record?.name == .versionsFolder ? nil : record?.name
+        let name = known ?? ItemName(stored: Array("Recovered".utf8))
         var entry = ItemRow.Entry(parent: folder, name: name), number = 2
         while try child(of: folder, named: entry.name) != nil {
             entry.name = name.numbered(number)

@@ -57,9 +57,9 @@ package struct CommitApplier {
         case .applied: id = planned.change.id
         case .merged(let other):
             id = other
-            // A file merged into a hard link would refer to itself.
-            let known = try transaction.row(id: other)?.kind
-            guard known == nil || known == planned.change.kind else {
+            // A file merged into a hard link would refer to itself. A link merged into a file would refer to nothing.
+            let known = [try transaction.row(id: other)?.kind, try transaction.remote(id: other)?.kind]
+            guard known.allSatisfy({ $0 ?? planned.change.kind == planned.change.kind }) else {
                 throw UbiquityError(.invalid, "the cloud merged a \(planned.change.kind) into another kind of item")
             }
         }
