@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquitySync
 import UbiquityTestSupport
 
 /// Excluded items at the place of a synced one.
@@ -111,6 +112,21 @@ import UbiquityTestSupport
             #expect(try await world.a.read("out/p") == [2])
             #expect(try await world.b.read("out/o") == [1])
             try await world.check()
+        }
+    }
+
+    /// The deletion at the cloud does not wait for the uploader's next poll. (`ubiquity wait --uploaded` waits for it.)
+    @Test(arguments: ["k.nosync/f", "f.nosync"]) func moveOutOfSyncIsUploadedAtOnce(new: String) async throws {
+        try await run { world in
+            try world.a.makeFolder("k.nosync")
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try world.a.rename("f", new)
+            try await world.sleep(.seconds(2))
+            #expect(try world.a.engine.summary().pendingUploads == 0)
+            try await world.settle()
+            #expect(try world.b.paths().isEmpty)
+            #expect(try await world.a.read(new) == [1])
         }
     }
 }
