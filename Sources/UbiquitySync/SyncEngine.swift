@@ -95,6 +95,8 @@ package final class SyncEngine: SyncRoom {
                 continue
             }
             if !after.dirty.isEmpty || event.kind == .versions { wakesPush = true }
+            // The item left sync. Its deletion at the cloud is a change of another row, which has no event.
+            if after.isExcluded, event.before?.isExcluded == false { wakesPush = true }
             // When a writer closes, a waiting remote content can replace the file.
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
             if after.isWriting, event.before?.isWriting != true { wakesSpace = true }
