@@ -182,6 +182,10 @@ package enum SyncLimits {
     static let pagesOfEviction = 32
     /// Contents synced to the disk in one round of maintenance.
     static let syncsPerRound = 2000
+    /// Pending uploads, and wanted downloads, whose reasons to wait are examined for the log at a time.
+    static let examinedWaits = 100
+    /// Lines about waiting items in the log per minute.
+    static let waitLines = 20
     /// An item committed this often within `burstWindow` is throttled. Each further commit waits `throttleStep` longer,
     /// at most `longestThrottle`.
     static let burst = 10

@@ -28,6 +28,7 @@ package final class SyncEngine: SyncRoom {
     package let versions: VersionService
     let maintenance: Maintenance
     let push: PushRooms
+    private let waits: WaitReader
 
     /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
     ///   passes its own executor and calls `run` on it.
@@ -45,8 +46,12 @@ package final class SyncEngine: SyncRoom {
         claims = PackageClaims(context)
         fetch = FetchRooms(context, claims)
         versions = VersionService(context)
-        maintenance = Maintenance(context: context, recovery: Recovery(context, fetch.inUse), space: fetch.space)
         push = PushRooms(context, sender, claims, fetch.packages)
+        waits = WaitReader(
+            status: StatusReader(context: context, fetch: fetch), claims: claims, hold: push.hold)
+        maintenance = Maintenance(
+            context: context, recovery: Recovery(context, fetch.inUse), space: fetch.space,
+            waitLog: WaitLog(context, waits))
         index.observe { [weak self] events in self?.wakeLoops(for: events) }
         push.hold.recall()
     }
@@ -178,9 +183,7 @@ extension SyncEngine: Materializer {
     package func undoDeletions() throws -> Int { try push.hold.undo() }
     /// Why the item's upload and its download wait. Nil if they need not wait.
     package func waits(of row: ItemRow, _ reader: IndexReader) throws -> (upload: ItemWait?, download: ItemWait?) {
-        let uploader = WaitFinder.Uploader(
-            deletionsOnHold: heldDeletions, isAsking: { self.claims.isAsking(about: $0) })
-        return try status.waits(of: row, uploader, reader)
+        try waits.waits(of: row, reader)
     }
     package func summary() throws -> SyncSummary { try status.summary() }
 }

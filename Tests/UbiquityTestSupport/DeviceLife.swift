@@ -189,6 +189,8 @@ struct TraceLogHandler: LogHandler {
 
     func log(event: LogEvent) {
         let details = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
-        world.trace.note("\(world.uptime) \(device): \(event.message)\(details)")
+        let line = "\(world.uptime) \(device): \(event.message)\(details)"
+        // They contain the time of the machine's zone.
+        world.trace.note(line, isHashed: !WaitLog.messages.contains(event.message))
     }
 }

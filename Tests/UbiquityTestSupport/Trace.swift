@@ -32,10 +32,11 @@ package final class Trace: Sendable {
         }
     }
 
-    func note(_ line: String) {
+    /// - Parameter isHashed: false for a line that may differ between two runs of a seed.
+    func note(_ line: String, isHashed: Bool = true) {
         state.withLock { state in
             guard !state.isEnded else { return }
-            for byte in line.utf8 { Self.mix(UInt64(byte), &state.hash) }
+            if isHashed { for byte in line.utf8 { Self.mix(UInt64(byte), &state.hash) } }
             if state.lines.count >= 3 * Self.capacity {
                 state.lines.replaceSubrange(Self.capacity..<2 * Self.capacity, with: CollectionOfOne("…"))
             }

@@ -4,13 +4,15 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// Periodic work: syncs contents to the disk, keeps the limits, removes old contents, and copies the log back.
+/// Periodic work: syncs contents to the disk, keeps the limits, removes old contents, copies the index's log back, and
+/// logs why items wait.
 ///
-/// It holds nothing. The engine runs it. It knows `Recovery` and `CacheSpace`.
+/// It holds nothing. The engine runs it. It knows `Recovery`, `CacheSpace` and `WaitLog`.
 struct Maintenance: SyncRoom {
     let context: SyncContext
     let recovery: Recovery
     let space: CacheSpace
+    let waitLog: WaitLog
 
     /// Runs until the task is cancelled.
     func run() async {
@@ -22,7 +24,11 @@ struct Maintenance: SyncRoom {
             await maintain("checkpoint the log") { [index] in try index.checkpoint() }
             await maintain("keep within the limits") { try self.space.keepWithinLimits() }
             await maintain("remove folders") { try self.removeLingering() }
-            await maintain("remove contents") { try self.removeRetired() }
+            await maintain("remove contents") {
+                // In the same job: a simulated world draws a pause for each job.
+                defer { self.waitLog.look() }
+                try self.removeRetired()
+            }
             reportRefusals()
         }
     }
