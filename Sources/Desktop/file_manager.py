@@ -8,9 +8,7 @@ daemon, so nothing is polled.
 import collections
 import json
 import os
-import socket
-import subprocess
-import threading
+import sys
 import time
 import urllib.parse
 
@@ -24,6 +22,8 @@ MOST_FILES = 20_000
 PAUSE = 5
 # Bytes of one event.
 LONGEST_EVENT = 1 << 20
+# Characters of an error that a dialog shows.
+LONGEST_MESSAGE = 4_000
 
 
 def file_manager():
@@ -120,37 +120,50 @@ class Mounts:
         return max(inside, key=len, default=None)
 
 
-class EventStream(threading.Thread):
-    """Reads the events of one mount, and calls back with the path of each item that changed."""
+class EventStream:
+    """Reads the events of one mount, and calls back with the path of each item that changed.
+
+    It works in the file manager's main loop. A thread would stand still: the file managers keep Python's lock.
+    """
 
     def __init__(self, mount_point, state_folder, changed, ended):
-        super().__init__(daemon=True)
-        self.mount_point, self.state_folder = mount_point, state_folder
-        self.changed, self.ended = changed, ended
+        self.mount_point, self.changed, self.ended = mount_point, changed, ended
+        # A path in /proc keeps the address short, whatever the length of the folder's path.
+        self.folder = os.open(state_folder, os.O_PATH | os.O_DIRECTORY)
+        address = Gio.UnixSocketAddress.new(f"/proc/self/fd/{self.folder}/control.sock")
+        Gio.SocketClient().connect_async(address, None, self.connected)
 
-    def run(self):
+    def connected(self, client, result):
         try:
-            self.read()
-        except (OSError, ValueError):
-            # The daemon ended, or answered nonsense: the next item that is shown begins another stream.
-            time.sleep(PAUSE)
-        self.ended(self.mount_point)
+            self.connection = client.connect_finish(result)
+            request = b"GET /v1/events HTTP/1.0\r\nHost: localhost\r\n\r\n"
+            self.connection.get_output_stream().write_all(request, None)
+        except GLib.Error:
+            return self.end()
+        self.lines = Gio.DataInputStream.new(self.connection.get_input_stream())
+        self.read()
 
     def read(self):
-        with socket.socket(socket.AF_UNIX) as connection:
-            # A path in /proc keeps the address short, whatever the length of the folder's path.
-            folder = os.open(self.state_folder, os.O_PATH | os.O_DIRECTORY)
-            try:
-                connection.connect(f"/proc/self/fd/{folder}/control.sock")
-            finally:
-                os.close(folder)
-            connection.sendall(b"GET /v1/events HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            with connection.makefile("rb") as lines:
-                while line := lines.readline(LONGEST_EVENT):
-                    if line.startswith(b"data: "):
-                        event = json.loads(line[6:])
-                        for path in {event.get("path"), event.get("oldPath")} - {None}:
-                            self.changed(os.path.join(self.mount_point, path))
+        self.lines.read_line_async(GLib.PRIORITY_DEFAULT_IDLE, None, self.arrived)
+
+    def arrived(self, lines, result):
+        try:
+            line, length = lines.read_line_finish(result)
+            if line is None or length > LONGEST_EVENT:
+                return self.end()
+            if line.startswith(b"data: "):
+                event = json.loads(line[6:])
+                for path in {event.get("path"), event.get("oldPath")} - {None}:
+                    self.changed(os.path.join(self.mount_point, path))
+        except (GLib.Error, ValueError, AttributeError, TypeError):
+            # The daemon ended, or answered nonsense.
+            return self.end()
+        self.read()
+
+    def end(self):
+        """The next item that is shown begins another stream, but not at once."""
+        os.close(self.folder)
+        GLib.timeout_add_seconds(PAUSE, self.ended, self.mount_point)
 
 
 class ShownFiles:
@@ -168,14 +181,16 @@ class ShownFiles:
             self.files.popitem(last=False)
         mount_point = Mounts.containing(path)
         if mount_point and mount_point not in self.streams:
-            from gi.repository import GLib
+            try:
+                self.streams[mount_point] = EventStream(
+                    mount_point, Mounts.read()[mount_point], self.changed, self.ended)
+            except OSError:
+                # The state folder belongs to another user: the state shows, but does not change by itself.
+                self.streams[mount_point] = None
 
-            stream = EventStream(
-                mount_point, Mounts.read()[mount_point],
-                lambda path: GLib.idle_add(self.changed, path),
-                lambda point: GLib.idle_add(self.streams.pop, point, None))
-            self.streams[mount_point] = stream
-            stream.start()
+    def ended(self, mount_point):
+        self.streams.pop(mount_point, None)
+        return False
 
     def changed(self, path):
         """The item and the folders above it have new states."""
@@ -184,11 +199,10 @@ class ShownFiles:
             if file is not None:
                 self.invalidate(file)
             path = os.path.dirname(path)
-        return False
 
 
 MODULE = file_manager()
-from gi.repository import GObject  # noqa: E402  the file manager's own version must be chosen before
+from gi.repository import Gio, GLib, GObject  # noqa: E402  the file manager's own version must be chosen before
 
 
 def path_of(file):
@@ -262,14 +276,24 @@ class UbiquityExtension(
 
     def run(self, command, paths):
         """Runs a command; the dialog shows its errors."""
+        try:
+            process = Gio.Subprocess.new(
+                command + ["--"] + paths, Gio.SubprocessFlags.STDERR_PIPE | Gio.SubprocessFlags.STDOUT_SILENCE)
+            process.communicate_utf8_async(None, None, self.ended, command[0])
+        except GLib.Error as error:
+            self.report(f"cannot run {command[0]}: {error.message}")
 
-        def wait():
-            try:
-                outcome = subprocess.run(command + ["--"] + paths, capture_output=True, text=True)
-                text = outcome.stderr if outcome.returncode else ""
-            except OSError as error:
-                text = f"cannot run {command[0]}: {error}"
-            if text and command[0] != DIALOG:
-                subprocess.run([DIALOG, "error", "--", text[:4000]])
+    def ended(self, process, result, program):
+        try:
+            _, _, text = process.communicate_utf8_finish(result)
+        except GLib.Error as error:
+            text = error.message
+        # The dialog shows its errors itself.
+        if program != DIALOG and not process.get_successful():
+            self.report(text or f"{program} failed")
 
-        threading.Thread(target=wait, daemon=True).start()
+    def report(self, text):
+        try:
+            Gio.Subprocess.new([DIALOG, "error", "--", text[:LONGEST_MESSAGE]], Gio.SubprocessFlags.NONE)
+        except GLib.Error as error:
+            print(f"ubiquity: {text} ({error.message})", file=sys.stderr)
