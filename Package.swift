@@ -91,7 +91,9 @@ let package = Package(
         ]),
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5
-        module("UbiquityDatabase", ["Ubiquity", "UbiquityCore", "UbiquitySystem", "CUbiquitySession", grdb]),
+        module("UbiquityDatabase", [
+            "Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "CUbiquitySession", grdb,
+        ]),
         module("UbiquityDaemon", [
             "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
             "UbiquityWire", "UbiquityControl", "UbiquitySync", "UbiquityDoctor", "UbiquityVFS", "UbiquityFUSE",
@@ -161,7 +163,8 @@ let package = Package(
             "Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport",
         ]),
         tests("UbiquityDatabaseTests", [
-            "UbiquityDatabase", "DatabaseSimulation", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport", grdb,
+            "UbiquityDatabase", "DatabaseSimulation", "Ubiquity", "UbiquityCore", "UbiquitySystem",
+            "UbiquityTestSupport", grdb,
         ]),
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",

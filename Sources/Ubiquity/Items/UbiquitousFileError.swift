@@ -59,7 +59,7 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
 
     public var description: String { reason }
 
-    init(_ error: UbiquityError, isWriting: Bool = true) {
+    package init(_ error: UbiquityError, isWriting: Bool = true) {
         self.init(Self.code(of: error.code, isWriting: isWriting), error.description)
     }
 
