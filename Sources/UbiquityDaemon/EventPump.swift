@@ -37,6 +37,8 @@ final class EventPump: Sendable {
         parts.index.observe { [weak self] events in self?.take(events) }
         parts.coordination.observe { [weak self] event in self?.take(event) }
         hub.beforeFirst { [weak self] in self?.noteConflicts() }
+        // The listeners of the container that the mount served before.
+        if hub.hasListeners { noteConflicts() }
     }
 
     /// Records the conflicts before the first listener arrives, so that their resolution can be announced.

@@ -33,6 +33,7 @@ package final class ClaimedFileSystem: Sendable {
     package func releaseAll() {
         for handle in raw.rooms.openFiles.entries.keys { release(handle) }
         raw.rooms.closes.finish()
+        raw.rooms.mapped.end()
     }
 
     /// Throws EROFS if the container stands for a missing account: a new item would belong to nobody.

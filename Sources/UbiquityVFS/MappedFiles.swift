@@ -12,6 +12,8 @@ final class MappedFiles: Room {
     private struct State {
         var nodes: [UInt64: OpenNode] = [:]
         var isWatched = false
+        /// Whether the container has left its mount.
+        var isOver = false
     }
 
     let context: FileSystemContext
@@ -33,7 +35,7 @@ final class MappedFiles: Room {
     /// - Returns: false if a watch runs already, or no file needs one.
     func beginWatch() -> Bool {
         state.withLock { state in
-            guard !state.isWatched, !state.nodes.isEmpty else { return false }
+            guard !state.isWatched, !state.isOver, !state.nodes.isEmpty else { return false }
             state.isWatched = true
             return true
         }
@@ -44,14 +46,19 @@ final class MappedFiles: Room {
     func contains(_ node: OpenNode) -> Bool { state.withLock { $0.nodes[node.ino] != nil } }
     var all: [OpenNode] { state.withLock { Array($0.nodes.values) } }
 
-    /// Ends the watch if no file is left.
+    /// Ends the watch if no file is left, or the container has left its mount.
     /// - Returns: whether the watch is over.
     func endIfEmpty() -> Bool {
         state.withLock { state in
-            if state.nodes.isEmpty { state.isWatched = false }
-            return state.nodes.isEmpty
+            let isOver = state.nodes.isEmpty || state.isOver
+            if isOver { state.isWatched = false }
+            return isOver
         }
     }
+
+    /// The container leaves its mount. The index keeps that programs may write to the files, and the next start of the
+    /// container adopts the writers.
+    func end() { state.withLock { $0.isOver = true } }
 
     /// Records the end of writing after the last writer's handle is released.
     /// - Returns: false if a program may still write through a mapping.
@@ -88,6 +95,7 @@ final class MappedFiles: Room {
             while let self, !self.endIfEmpty() {
                 // Only a cancelled task wakes early, and nothing cancels this one.
                 try? await timekeeper.sleep(for: pause)
+                if self.endIfEmpty() { return }
                 self.review()
                 pause = min(pause * 2, Self.longestPause)
             }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 import Ubiquity
 import UbiquityControl
@@ -159,6 +160,12 @@ import UbiquitySystem
             #expect(await files.url(forUbiquityContainerIdentifier: name)?.path == a.mountPoint)
             #expect(try files.url(forUbiquityContainerOf: URL(filePath: a.mountPoint + "/x/y"))?.path == a.mountPoint)
             try await world.eventually("the account is reported") { told.withLock { $0 == [nil, token] } }
+            #expect(UbiquityFileManager(applicationIdentifier: "other").ubiquityIdentityToken(ofContainer: name) != token)
+            // A stopped daemon is not asked.
+            let daemon = try #require(World.holder(of: "\(a.state)/ann/\(name)/lock"))
+            kill(daemon, SIGSTOP)
+            #expect(files.ubiquityIdentityToken(ofContainer: name) == token)
+            kill(daemon, SIGCONT)
             // The token is the same after a remount, different on another device, and nil without the account.
             #expect(try JSONDecoder().decode(UbiquityIdentityToken.self, from: JSONEncoder().encode(token)) == token)
             try await a.unmount()

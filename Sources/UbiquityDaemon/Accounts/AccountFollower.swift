@@ -140,6 +140,7 @@ final class AccountFollower: Sendable {
         bound.current.exchange(next)
         next.start()
         bound.host.exchange(next.commands)
+        next.announce()
         old.dismissClients()
         await old.stopWork()
         do { try await old.close() } catch {

@@ -11,7 +11,7 @@ import UbiquityVFS
 /// the parts of the mount. `EventPump` and `QueryPump` feed the two hubs.
 struct MountCommands: Sendable {
     let parts: MountParts
-    let events = EventHub()
+    let events: EventHub
     let queries = QueryHub()
     let account: AccountCommand
     let administration: AdministrationCommands
@@ -26,6 +26,7 @@ struct MountCommands: Sendable {
 
     init(_ parts: MountParts, _ merges: MergeRunner, ending: MountEnding, follower: AccountFollower) {
         self.parts = parts
+        events = ending.events
         account = AccountCommand(follower: follower)
         administration = AdministrationCommands(parts: parts)
         coordination = CoordinationCommands(parts: parts)

@@ -12,8 +12,8 @@ struct Housekeeping: Sendable {
     /// Nil if no service manager started the process.
     let service: ServiceReport?
     /// Makes the mount show the account of the device if that has changed. The command that changed it tells the mount;
-    /// this is for a command that died before.
-    let follow: @Sendable () -> Void
+    /// this is for a command that died before. Returns whether the container still stands for the account.
+    let follow: @Sendable () -> Bool
 
     /// Interval of checkpoints of the index and of writing batches.
     private static let interval = Duration.seconds(5)
@@ -26,9 +26,10 @@ struct Housekeeping: Sendable {
             if parts.engine.connection.isUsageOutdated {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
             }
-            follow()
-            await attempt { parts in
-                try RefusedSignIn(deviceFolder: parts.settings.deviceFolder).record(parts.engine.connection.status)
+            if follow() {
+                await attempt { parts in
+                    try RefusedSignIn(deviceFolder: parts.settings.deviceFolder).record(parts.engine.connection.status)
+                }
             }
             await attempt { try space.note($0.engine.connection.status) }
             await attempt { $0.fileSystem.flush() }

@@ -113,8 +113,10 @@ final class Mount: Sendable {
     }
 }
 
-/// The end of a mount, which outlives each container that it serves.
+/// The parts of a mount that outlive each container that it serves.
 struct MountEnding: Sendable {
+    /// Listeners stay when the account changes.
+    let events = EventHub()
     let end = MountEnd()
     /// Callers that have asked to unmount.
     let activity = ControlActivity()

@@ -80,7 +80,7 @@ final class ServedContainer: Sendable {
     func relabel(_ account: DeviceAccount, _ absence: String) {
         shown.withLock { $0 = account }
         parts.engine.signOut(absence)
-        commands.events.send(ControlEvent(.identityChanged, at: parts.timekeeper.now()))
+        announce()
     }
 
     // MARK: Beginning
@@ -94,8 +94,11 @@ final class ServedContainer: Sendable {
         let pump = EventPump(parts, commands.events), watcher = QueryPump(parts, commands.queries)
         let device = parts.settings.deviceFolder
         let housekeeping = Housekeeping(parts: parts, space: space, service: service) { [follower, shown] in
-            guard let now = try? DeviceAccount.load(deviceFolder: device), now != shown.withLock({ $0 }) else { return }
+            // If the files cannot be read now, the next look reads them.
+            guard let now = try? DeviceAccount.load(deviceFolder: device) else { return false }
+            if now == shown.withLock({ $0 }) { return true }
             Task { _ = try? await follower.follow() }
+            return false
         }
         let isVacant = account.isVacant
         work.withLock { [parts, merges] work in
@@ -120,16 +123,19 @@ final class ServedContainer: Sendable {
         await Self.end(of: tasks, within: Self.endLimit)
     }
 
-    /// Tells listeners that the account has changed, and ends their streams. They connect again.
+    /// Ends the queries and the coordination of programs: their items have left.
     func dismissClients() {
-        commands.events.send(ControlEvent(.identityChanged, at: parts.timekeeper.now()))
-        closeStreams()
-    }
-
-    func closeStreams() {
-        commands.events.close()
         commands.queries.close()
         parts.coordination.close()
+    }
+
+    /// Tells listeners that this container is shown now.
+    func announce() {
+        let contact = commands.status.contact(parts.engine.connection.status)
+        var event = ControlEvent(.identityChanged, at: parts.timekeeper.now())
+        event.state = contact.state
+        event.error = account.isVacant ? contact.reason : nil
+        commands.events.send(event)
     }
 
     /// The mount is ending: another process may wait for the container.
