@@ -32,9 +32,12 @@ package final class CloudClient: CloudService {
         var headers: HTTPHeaders = [
             "ubiquity-device": device.description, "ubiquity-device-name": PercentEncoding.encode(deviceName),
         ]
-        if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
+        if let token { headers.add(name: Transport.tokenField, value: Transport.tokenValue(token)) }
         transport = try Transport(address: address, headers: headers, proof: proof)
     }
+
+    /// The device has signed in to the same account again: its next requests send the new token.
+    package func setToken(_ token: String) { transport.setToken(token) }
 
     package var address: CloudAddress { transport.address }
     /// Bytes of requests' bodies since the client was created.

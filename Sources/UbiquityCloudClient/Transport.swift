@@ -35,7 +35,7 @@ final class Transport: Sendable {
     private let uploads: HTTPClient
     private let commits: HTTPClient
     private let streams: HTTPClient
-    private let headers: HTTPHeaders
+    private let headers: Lock<HTTPHeaders>
     private let socket: SocketName?
     private let isShutDown = Lock(false)
     /// Whether the cloud has sent an answer with a digest in this run. From then on every answer must have one.
@@ -48,7 +48,7 @@ final class Transport: Sendable {
     ) throws(UbiquityError) {
         self.address = address
         self.proof = proof
-        self.headers = headers
+        self.headers = Lock(headers)
         let configuration = try Self.configuration(address)
         let short = Self.noticingDeadLines(
             Self.timed(configuration, ClientLimits.silence), address, after: ClientLimits.unacknowledged)
@@ -67,6 +67,14 @@ final class Transport: Sendable {
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
     }
+
+    /// Sends another token from the next request on.
+    func setToken(_ token: String) {
+        headers.withLock { $0.replaceOrAdd(name: Self.tokenField, value: Self.tokenValue(token)) }
+    }
+
+    static let tokenField = "authorization"
+    static func tokenValue(_ token: String) -> String { "Bearer \(token)" }
 
     deinit {
         // AsyncHTTPClient ends the process if a client is released without its shutdown.
@@ -257,7 +265,7 @@ final class Transport: Sendable {
     ) throws(UbiquityError) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: try base() + path)
         request.method = method
-        request.headers = headers
+        request.headers = headers.withLock { $0 }
         request.headers.add(name: "accept", value: accept)
         if let content {
             request.headers.add(name: "content-type", value: content.mediaType)

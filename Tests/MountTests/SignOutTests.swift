@@ -99,6 +99,36 @@ import UbiquityControl
         }
     }
 
+    @Test("a new token of the same account changes nothing for programs")
+    func newTokenKeepsOpenFiles() async throws {
+        try await World.run { world in
+            let (ann, _) = try await accounts(world)
+            let a = try world.device("a")
+            _ = try await run(ann, a)
+            try await a.mount()
+            try await a.shell("echo text > f")
+            let program = try a.start(
+                """
+                exec 4>> f
+                echo ready
+                while [ ! -e '\(world.folder)/go' ]; do sleep 0.1; done
+                echo more >&4
+                """)
+            try await world.eventually("the program has its file open") { program.outputSoFar.contains("ready") }
+            let data = world.folder + "/served"
+            let created = try await world.ubiquity(
+                "account", "token", "create", "--data", data, "--account", "ann", "--name", "second")
+            try await world.shell("printf '%s' '\(created.text)' > '\(data).second'")
+            let out = try await run([ann[0], ann[1], "--account", "ann", "--token-file", data + ".second"], a)
+            #expect(out.contains("shows account ann"), "\(out)")
+            try await world.shell("touch '\(world.folder)/go'")
+            #expect(try await program.finish().status == 0)
+            #expect(try await a.shell("cat f") == "text\nmore")
+            try await a.wait("--uploaded")
+            try await a.unmount()
+        }
+    }
+
     @Test("CI-13, AW-14: the notes example closes at a sign-out, and keeps unsaved text until the account is back")
     func notesAtSignOut() async throws {
         try await World.run { world in

@@ -78,6 +78,7 @@ final class AccountFollower: Sendable {
             return AccountReport(hasChanged: false, account: before.parts.account, absence: absence)
         }
         bound.plan.logger.notice("the account of the device has changed")
+        if before.renew(account) { return AccountReport(hasChanged: true, account: before.parts.account) }
         if !before.account.isVacant {
             // First an empty container: the old one must be closed before the next one opens its files.
             try await exchange(before, with: vacancy(account.isVacant ? account : .signedOut(Self.noOne), bound), bound)

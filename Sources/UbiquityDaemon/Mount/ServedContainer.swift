@@ -83,6 +83,20 @@ final class ServedContainer: Sendable {
         announce()
     }
 
+    /// The device has signed in to the same account again, with another token. Open files and programs stay.
+    /// - Returns: false if the container must be opened anew.
+    func renew(_ account: DeviceAccount) -> Bool {
+        guard case .signedIn(let before) = self.account, case .signedIn(let signIn) = account,
+            before.url == signIn.url, before.account == signIn.account, before.certificates == signIn.certificates,
+            before.cloud == nil || signIn.cloud == nil || before.cloud == signIn.cloud
+        else { return false }
+        shown.withLock { $0 = account }
+        parts.client.setToken(signIn.token)
+        parts.engine.retryNow()
+        announce()
+        return true
+    }
+
     // MARK: Beginning
 
     /// Starts the tasks.
