@@ -86,8 +86,8 @@ let package = Package(
             "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, nioSSL,
         ]),
         module("UbiquityCloudServer", [
-            "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityCloudStore", hummingbird, hummingbirdCore,
-            hummingbirdTLS, nioCore, nioPosix, nioHTTP1, nioSSL, logging,
+            "UbiquityCore", "UbiquitySystem", "UbiquityContent", "UbiquityWire", "UbiquityCloudStore", hummingbird,
+            hummingbirdCore, hummingbirdTLS, nioCore, nioPosix, nioHTTP1, nioSSL, logging,
         ]),
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Hummingbird
 internal import Logging
 internal import NIOCore
@@ -9,6 +10,7 @@ struct CloudContextSource: RequestContextSource {
     let logger: Logger
     let channel: any Channel
     let isLocal: Bool
+    let isSecure: Bool
 }
 
 struct CloudContext: RequestContext {
@@ -19,11 +21,14 @@ struct CloudContext: RequestContext {
     let channel: any Channel
     /// Whether it came through the Unix socket, which only the cloud's owner can open.
     let isLocal: Bool
+    /// Whether it came over TLS.
+    let isSecure: Bool
 
     init(source: CloudContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
         isLocal = source.isLocal
+        isSecure = source.isSecure
     }
 }
 
@@ -62,5 +67,16 @@ extension Request {
             throw UbiquityError(.signedOut, "the Authorization field is not \"Bearer TOKEN\"")
         }
         return String(parts[1])
+    }
+
+    /// The name and the password of `Authorization: Basic …`; nil if there is none.
+    func basicLogin() throws -> (name: String, token: String)? {
+        guard let field = header("authorization") else { return nil }
+        let parts = field.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.first?.lowercased() == "basic" else { return nil }
+        guard parts.count == 2, let decoded = Data(base64Encoded: String(parts[1])),
+            let text = String(validating: decoded, as: UTF8.self), let colon = text.firstIndex(of: ":")
+        else { throw UbiquityError(.signedOut, "the Authorization field is not \"Basic\" and a name and password") }
+        return (String(text[..<colon]), String(text[text.index(after: colon)...]))
     }
 }

@@ -39,19 +39,22 @@ package final class CloudServer: Sendable {
         router.add(middleware: DigestCheck())
         ContainerRoutes(access: access, counters: counters).add(to: router)
         ChunkRoutes(access: access, departures: departures).add(to: router)
-        EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
+        let events = EventRoutes(
+            access: access, activity: activity, counters: counters, departures: departures)
+        events.add(to: router)
         KeyValueRoutes(access: access).add(to: router)
         AccountRoutes(access: access).add(to: router)
         TokenRoutes(access: access).add(to: router)
         PurgeRoutes(access: access).add(to: router)
         UsageRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)
-        PageRoutes(access: access).add(to: router)
         LinkRoutes(access: access).add(to: router)
         LinkPages(
             access: access, departures: departures,
             guesses: FailedSignIns(free: rules.freeSignInFailures, uptime: rules.uptime)
         ).add(to: router)
+        let sessions = WebSessions(random: SystemRandom(), uptime: rules.uptime)
+        WebRoutes(access: access, sessions: sessions, events: events).add(to: router)
         routes = router.routes.map { "\($0.method) \($0.path)" }
         responder = router.buildResponder()
     }
@@ -196,12 +199,14 @@ package final class CloudServer: Sendable {
 
     private func channel(_ endpoint: CloudServerConfiguration.Endpoint) -> CloudChannel {
         let isLocal = if case .unixSocket = endpoint { true } else { false }
+        let isSecure = if case .tls = endpoint { true } else { false }
         let responder = responder
         let logger = logger
         return CloudChannel(
             activity: activity, counters: counters, departures: departures, rules: rules, addresses: addresses
         ) { request, writer, channel in
-            let context = CloudContext(source: CloudContextSource(logger: logger, channel: channel, isLocal: isLocal))
+            let context = CloudContext(
+                source: CloudContextSource(logger: logger, channel: channel, isLocal: isLocal, isSecure: isSecure))
             var response: Response
             do {
                 response = try await responder.respond(to: request, context: context)

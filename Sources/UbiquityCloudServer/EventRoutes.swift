@@ -45,10 +45,18 @@ struct EventRoutes: Sendable {
 
     @Sendable private func events(_ request: Request, _ context: CloudContext) async throws -> Response {
         let (holder, service) = try await access.signedIn(request, context)
-        let news = try await service.news()
         // A test's substitute has no key-values.
         let keyValues = access.host.cloud == nil
             ? nil : try await access.keyValues(request, context).service.keyValueNews()
+        return try await stream(of: service, keyValues: keyValues, for: holder, context)
+    }
+
+    /// The revisions of a container, until the client goes or its token is revoked.
+    func stream(
+        of service: any CloudService, keyValues: AsyncStream<Revision>? = nil, for holder: TokenHolder,
+        _ context: CloudContext
+    ) async throws -> Response {
+        let news = try await service.news()
         let body = ResponseBody { writer in
             counters.addEventStreams(1)
             defer { counters.addEventStreams(-1) }

@@ -83,6 +83,10 @@ package enum CloudLimits {
     package static let listedDocuments = 1000
     /// Limit for counting rows: a page must be ready within a second.
     package static let countedRows = 2_000_000
+    /// Items of a folder that a web page sorts. A larger folder has the order of its index.
+    package static let sortedItems = 50_000
+    /// Items that one search of a web page looks at, about a second.
+    package static let searchedItems = 1_000_000
     /// Rows that one transaction of the upkeep touches: commits wait no longer than that takes.
     package static let maintenanceBatch = 500
 

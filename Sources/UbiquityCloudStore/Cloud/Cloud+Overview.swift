@@ -25,6 +25,23 @@ extension Cloud {
         }
     }
 
+    /// An account's usage and the names of its containers. Throws `.notFound`.
+    package func summary(of account: String) async throws -> AccountSummary {
+        try await pool.run { [self] in
+            // The embedded cloud's account is created by its first request.
+            let number = try self.account(named: account)
+            return try read { db in
+                let row = try Row.fetchOne(
+                    db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [number])
+                let names = try String.fetchAll(
+                    db, sql: "SELECT name FROM containers WHERE account = ? ORDER BY name", arguments: [number])
+                return AccountSummary(
+                    name: account, usedBytes: max(0, row?.number(0) ?? 0), quotaBytes: row?.number(1) ?? 0,
+                    containers: names.compactMap { ContainerID($0) })
+            }
+        }
+    }
+
     /// One container, which must exist. Throws `.notFound`.
     package func browser(account: String, container: ContainerID) async throws -> any ContainerBrowser {
         try await pool.run { [self] in
@@ -49,35 +66,45 @@ extension Cloud {
 }
 
 extension ContainerService: ContainerBrowser {
-    func children(of folder: ItemID, after name: ItemName?, limit: Int) async throws -> ItemListing {
-        try await listing(limit) { try $0.children(of: folder, after: name, limit: limit + 1) }
+    func folder(
+        _ folder: ItemID, _ order: FolderOrder, onlyFolders: Bool, from offset: Int, limit: Int
+    ) async throws -> FolderListing {
+        try await look { try $0.folder(folder, order, onlyFolders: onlyFolders, from: offset, limit: limit) }
+    }
+
+    func child(of folder: ItemID, named name: ItemName) async throws -> RemoteItem? {
+        try await look { try $0.child(of: folder, named: name) }
+    }
+
+    func subtree(of item: ItemID, limit: Int) async throws -> [RemoteItem] {
+        try await look { try $0.subtree(of: item, limit: limit) }
+    }
+
+    func search(_ text: String, limit: Int) async throws -> SearchResult {
+        try await look { try $0.search(text, limit: limit) }
     }
 
     func itemsInConflict(after item: ItemID?, limit: Int) async throws -> ItemListing {
-        try await listing(limit) { try $0.itemsInConflict(after: item, limit: limit + 1) }
-    }
-
-    func place(of item: ItemID) async throws -> ItemPlace {
-        try await look { tables in
-            guard let found = try tables.remoteItem(item) else {
-                throw UbiquityError(.notFound, "there is no such item")
-            }
-            return ItemPlace(item: found, folders: try tables.folders(above: found))
-        }
-    }
-
-    private func listing(
-        _ limit: Int, _ body: @escaping @Sendable (ContainerTables) throws -> [RemoteItem]
-    ) async throws -> ItemListing {
-        try await look { tables in
-            let items = try body(tables)
+        try await look { queries in
+            let items = try queries.tables.itemsInConflict(after: item, limit: limit + 1)
             return ItemListing(items: Array(items.prefix(limit)), hasMore: items.count > limit)
         }
     }
 
-    private func look<T: Sendable>(_ body: @escaping @Sendable (ContainerTables) throws -> T) async throws -> T {
+    func place(of item: ItemID) async throws -> ItemPlace {
+        try await look { queries in
+            guard let place = try queries.place(of: item) else {
+                throw UbiquityError(.notFound, "there is no such item")
+            }
+            return place
+        }
+    }
+
+    private func look<T: Sendable>(_ body: @escaping @Sendable (BrowserQueries) throws -> T) async throws -> T {
         try await cloud.pool.run { [self] in
-            try cloud.read { try body(ContainerTables(db: $0, container: try required($0).number)) }
+            try cloud.read { db in
+                try body(BrowserQueries(tables: ContainerTables(db: db, container: try required(db).number)))
+            }
         }
     }
 }
@@ -98,26 +125,10 @@ extension ContainerTables {
         }
     }
 
-    fileprivate func children(of folder: ItemID, after name: ItemName?, limit: Int) throws -> [RemoteItem] {
-        try remoteItems(
-            "itemsPlace", "items.parent = ? AND items.name > ? AND items.deleted IS NULL ORDER BY items.name LIMIT ?",
-            [Bytes(folder.bytes), Bytes(name?.bytes ?? []), limit])
-    }
-
     fileprivate func itemsInConflict(after item: ItemID?, limit: Int) throws -> [RemoteItem] {
         try remoteItems(
             "itemsConflicts",
             "items.conflicts <> 0 AND items.deleted IS NULL AND items.id > ? ORDER BY items.id LIMIT ?",
             [Bytes(item?.bytes ?? []), limit])
-    }
-
-    /// From the top down, without the top folder itself.
-    fileprivate func folders(above item: RemoteItem) throws -> [ItemPlace.Folder] {
-        var folders: [ItemPlace.Folder] = [], next = item.parent
-        while next != .root, item.id != .root, folders.count < Limits.maximumDepth, let folder = try self.item(next) {
-            folders.append(ItemPlace.Folder(id: folder.id, name: folder.name))
-            next = folder.parent
-        }
-        return folders.reversed()
     }
 }

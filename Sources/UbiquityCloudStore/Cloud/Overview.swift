@@ -14,6 +14,21 @@ package struct AccountOverview: Hashable, Sendable {
     }
 }
 
+/// The part of an account that every page shows. It is found quickly, because no rows are counted.
+package struct AccountSummary: Hashable, Sendable {
+    package var name: String
+    package var usedBytes: Int64
+    package var quotaBytes: Int64
+    package var containers: [ContainerID]
+
+    package init(name: String, usedBytes: Int64, quotaBytes: Int64, containers: [ContainerID]) {
+        self.name = name
+        self.usedBytes = usedBytes
+        self.quotaBytes = quotaBytes
+        self.containers = containers
+    }
+}
+
 /// Each count is limited to `CloudLimits.countedRows`.
 package struct ContainerOverview: Hashable, Sendable {
     package var name: ContainerID
@@ -53,7 +68,36 @@ package struct ContainerOverview: Hashable, Sendable {
     }
 }
 
-/// Items that are not deleted: those of a folder by name, or those in conflict by id.
+/// The order of a folder on a page. Folders always come first.
+package enum FolderOrder: String, Hashable, Sendable, CaseIterable {
+    case name, newest, largest
+}
+
+/// A part of a folder.
+package struct FolderListing: Hashable, Sendable {
+    package var items: [RemoteItem]
+    /// Items of the whole folder, up to `CloudLimits.countedRows`.
+    package var count: Int
+    /// False for a folder so large that its items have the order of their names' bytes.
+    package var isSorted: Bool
+    package init(items: [RemoteItem], count: Int, isSorted: Bool) {
+        self.items = items
+        self.count = count
+        self.isSorted = isSorted
+    }
+}
+
+package struct SearchResult: Hashable, Sendable {
+    package var places: [ItemPlace]
+    /// False if there are more, or if the container has too many items to look at each.
+    package var isComplete: Bool
+    package init(places: [ItemPlace], isComplete: Bool) {
+        self.places = places
+        self.isComplete = isComplete
+    }
+}
+
+/// Items in conflict that are not deleted, by id.
 package struct ItemListing: Hashable, Sendable {
     package var items: [RemoteItem]
     package var hasMore: Bool
@@ -85,11 +129,18 @@ package struct ItemPlace: Hashable, Sendable {
 
 /// Queries of the web pages that devices do not make.
 package protocol ContainerBrowser: Sendable {
-    /// Items of a folder, by name, after one. Paging by name is stable while other items change.
-    func children(of folder: ItemID, after name: ItemName?, limit: Int) async throws -> ItemListing
+    /// A part of a folder.
+    func folder(
+        _ folder: ItemID, _ order: FolderOrder, onlyFolders: Bool, from offset: Int, limit: Int
+    ) async throws -> FolderListing
+    func child(of folder: ItemID, named name: ItemName) async throws -> RemoteItem?
+    /// The item and all live items below it, parents first. Throws `.tooLarge` if there are more than `limit`.
+    func subtree(of item: ItemID, limit: Int) async throws -> [RemoteItem]
+    /// Live items whose names have the text, whatever the case of its letters.
+    func search(_ text: String, limit: Int) async throws -> SearchResult
     /// Items with conflicts, by id, after one.
     func itemsInConflict(after item: ItemID?, limit: Int) async throws -> ItemListing
-    /// Throws `.notFound`.
+    /// Throws `.notFound`. The top folder always has a place.
     func place(of item: ItemID) async throws -> ItemPlace
     /// See `CloudService`.
     func versions(of item: ItemID) async throws -> [RemoteVersion]
