@@ -129,10 +129,11 @@ let package = Package(
             name: "simulate-databases", dependencies: ["DatabaseSimulation", argumentParser],
             path: "Tests/SimulateDatabases", swiftSettings: strict),
         .executableTarget(
-            name: "database-benchmark", dependencies: ["UbiquityDatabase", "UbiquityCore", grdb],
-            path: "Tests/DatabaseBenchmark", swiftSettings: strict),
+            name: "database-benchmark", dependencies: ["UbiquityDatabase", grdb], path: "Tests/DatabaseBenchmark",
+            swiftSettings: strict),
         .executableTarget(
-            name: "shoebox", dependencies: ["UbiquityDatabase", grdb], path: "Tests/Shoebox", swiftSettings: strict),
+            name: "shoebox", dependencies: ["UbiquityDatabase", "Ubiquity", grdb], path: "Tests/Shoebox",
+            swiftSettings: strict),
         .target(name: "CFuzz", path: "Tests/CFuzz"),
         .target(
             name: "UbiquityFuzzing",

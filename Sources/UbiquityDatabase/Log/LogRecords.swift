@@ -22,7 +22,9 @@ package struct LogPosition: Hashable, Sendable {
         time = try reader.varint()
         segment = Int(truncatingIfNeeded: try reader.varint())
         offset = Int(truncatingIfNeeded: try reader.varint())
-        guard segment >= 0, offset >= 0 else { throw ByteReader.damage("a position is negative") }
+        guard time < HybridClock.limit, (0..<1 << 32).contains(segment), offset >= 0 else {
+            throw ByteReader.damage("a position is not possible")
+        }
     }
 }
 

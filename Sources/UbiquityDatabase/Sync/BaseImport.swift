@@ -43,7 +43,7 @@ struct BaseImport {
                 }
                 context.clock.observe(position.time)
             }
-            if way == .startAgain { try keepOwn(own, ownParts, db, &merger) }
+            if way == .startAgain { try keepOwn(own, ownParts, db, devices, &merger) }
             try merger.finish()
             try Meta.base.set(Int64(base.id.time), db)
             try Meta.logBytes.set(0, db)
@@ -86,7 +86,12 @@ struct BaseImport {
         let fresh = try LogListing(context.store)
         guard let segments = fresh.segments[own] else { return [] }
         let reader = SegmentReader(store: context.store, schema: context.schema.version, fault: nil)
-        let start = base.seen[own] ?? LogPosition(segment: segments.keys.min() ?? 1)
+        var start = base.seen[own] ?? LogPosition(segment: segments.keys.min() ?? 1)
+        if segments[start.segment] == nil {
+            // This device removed the segment, because the base contains it.
+            guard let next = segments.keys.filter({ $0 > start.segment }).min() else { return [] }
+            start = LogPosition(time: start.time, segment: next)
+        }
         let (parts, stop) = try reader.read(segments, from: start, limit: .max, cutoff: nil)
         return stop == .atEnd ? parts : nil
     }
@@ -118,22 +123,23 @@ struct BaseImport {
     }
 
     private func keepOwn(
-        _ own: DeviceID, _ parts: [SegmentReader.Part], _ db: Database, _ merger: inout RowMerger
+        _ own: DeviceID, _ parts: [SegmentReader.Part], _ db: Database, _ devices: DeviceTable,
+        _ merger: inout RowMerger
     ) throws {
         let isRetired = base.retired[own] != nil
+        let pending = try DeviceIdentity(context).pending(db)
+        let entries = parts.flatMap { part in part.entries.map { (entry: $0, tables: part.tables) } } + pending
         if isRetired {
             // The old log ends where the others stopped to accept it.
-            try DeviceTable(db).set(base.seen[own] ?? LogPosition(), own)
+            try devices.set(base.seen[own] ?? LogPosition(), own)
             try DeviceIdentity(context).start(db)
         }
-        for part in parts {
+        for (entry, tables) in entries {
             if isRetired {
-                try Outbox(context).resend(part.entries, part.tables, db, &merger)
+                try Outbox(context).resend([entry], tables, db, &merger)
             } else {
-                let mapping = part.tables.mapping(to: context.schema)
-                for entry in part.entries {
-                    for delta in entry.deltas(Stamp(entry.time, own), mapping, part.tables) { try merger.merge(delta) }
-                }
+                let deltas = entry.deltas(Stamp(entry.time, own), tables.mapping(to: context.schema), tables)
+                for delta in deltas { try merger.merge(delta) }
             }
         }
     }

@@ -18,7 +18,10 @@ package struct Compactor: Sendable {
                 try own.flatMap { try devices.activity($0).record }
             )
         }
-        guard let own, always || old?.seen != record.seen || old?.schema != record.schema else { return }
+        let age = context.now() - Int64(truncatingIfNeeded: old?.time ?? 0)
+        guard let own,
+            always || old?.seen != record.seen || old?.schema != record.schema || age > context.limits.away / 10
+        else { return }
         try context.store.replace(LogName.device(own).path, with: record.bytes)
         try context.writer.write { _ = try DeviceTable($0).setRecord(record.bytes, own) }
     }
@@ -121,7 +124,11 @@ package struct Compactor: Sendable {
         }
         // Nobody else removes the log of a device that does not return.
         for (device, cutoff) in base.retired where device != own && (floor[device] ?? 0) >= cutoff {
-            for segment in (listing.segments[device] ?? [:]).values { try context.store.remove(segment.name) }
+            // The last segment may have entries that the device sends again when it returns.
+            let last = base.seen[device]?.segment ?? 0
+            for (number, segment) in listing.segments[device] ?? [:] where number < last {
+                try context.store.remove(segment.name)
+            }
             if listing.devices.contains(device) { try context.store.remove(LogName.device(device).path) }
         }
     }

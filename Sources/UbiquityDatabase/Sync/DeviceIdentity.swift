@@ -14,16 +14,7 @@ package struct DeviceIdentity: Sendable {
     func renew() throws {
         try context.merging { db in
             try Outbox(context).absorb(db)
-            let rows = try Row.fetchAll(
-                db, sql: """
-                    SELECT entry, tables FROM ubiquity_outbox JOIN ubiquity_schema ON ubiquity_schema.id = dictionary
-                    WHERE entry IS NOT NULL ORDER BY ubiquity_outbox.id
-                    """)
-            let entries = try rows.map { row in
-                var reader = ByteReader(Array(row["tables"] as Data))
-                let tables = try LogTables(&reader)
-                return (entry: try LogEntry(Array(row["entry"] as Data)[...], tables), tables: tables)
-            }
+            let entries = try pending(db)
             try start(db)
             var merger = try context.merger(db, try DeviceTable(db))
             for (entry, tables) in entries { try Outbox(context).resend([entry], tables, db, &merger) }
@@ -31,8 +22,25 @@ package struct DeviceIdentity: Sendable {
         }
     }
 
-    /// Sets a new number, with an empty log.
+    /// Own entries that are not in a segment yet.
+    func pending(_ db: Database) throws -> [(entry: LogEntry, tables: LogTables)] {
+        let rows = try Row.fetchAll(
+            db, sql: """
+                SELECT entry, tables FROM ubiquity_outbox JOIN ubiquity_schema ON ubiquity_schema.id = dictionary
+                WHERE entry IS NOT NULL ORDER BY ubiquity_outbox.id
+                """)
+        return try rows.map { row in
+            var reader = ByteReader(Array(row["tables"] as Data))
+            let tables = try LogTables(&reader)
+            return (try LogEntry(Array(row["entry"] as Data)[...], tables), tables)
+        }
+    }
+
+    /// Sets a new number, with an empty log. The old number is silent from now on.
     func start(_ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE ubiquity_device SET active = ? WHERE device = ?",
+            arguments: [context.now(), try Meta.device.int(db)])
         try db.execute(sql: "DELETE FROM ubiquity_outbox")
         try db.execute(sql: "DELETE FROM ubiquity_segment")
         try Meta.device.set(Int64(bitPattern: context.random.next() | 1), db)

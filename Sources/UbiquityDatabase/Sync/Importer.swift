@@ -100,7 +100,7 @@ package struct Importer: Sendable {
                         let stamp = Stamp(entry.time, device)
                         for delta in entry.deltas(stamp, mapping, part.tables) { try merger.merge(delta) }
                     }
-                    bytes += part.end.offset
+                    bytes += part.length
                     try devices.set(part.end, device)
                 }
                 try devices.touch(device, at: context.now())

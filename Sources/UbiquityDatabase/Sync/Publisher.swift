@@ -89,7 +89,11 @@ package struct Publisher: Sendable {
     /// Appends a batch; returns false if the log shows that the batch must be another one.
     private func place(_ batch: Batch) throws -> Bool {
         let tail = try context.store.read(batch.name, from: batch.offset)
-        if tail == nil, batch.offset > 0, try context.store.read(batch.name, from: 0) == nil {
+        if tail == nil, batch.offset > 0 {
+            guard try !context.store.files().contains(where: { $0.name == batch.name }) else {
+                throw UbiquityError(
+                    .offline, "cannot read this device's own log", at: batch.name, remedy: "it goes on by itself")
+            }
             try startAgain(batch)
             return false
         }

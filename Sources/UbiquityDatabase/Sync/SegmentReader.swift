@@ -7,6 +7,8 @@ struct SegmentReader {
         var entries: [LogEntry] = []
         var tables: LogTables
         var end: LogPosition
+        /// The length of the entries in the segment.
+        var length = 0
     }
 
     enum Stop: Hashable {
@@ -30,16 +32,15 @@ struct SegmentReader {
     ) throws -> (parts: [Part], stop: Stop) {
         var position = start, parts: [Part] = [], bytesRead = 0
         while bytesRead < limit {
-            guard let segment = segments[position.segment] else {
-                let isLater = segments.keys.contains { $0 > position.segment }
-                return (parts, isLater ? .missing : .atEnd)
-            }
-            guard segment.schema <= schema else { return (parts, .newerSchema) }
-            if segment.size > position.offset {
+            // A segment that is gone may have been read to its end; the next one says so.
+            let segment = segments[position.segment]
+            if let segment, segment.schema > schema { return (parts, .newerSchema) }
+            if let segment, segment.size > position.offset {
                 guard let bytes = try store.read(segment.name, from: 0) else { return (parts, .missing) }
                 do {
-                    let part = try self.part(bytes, position, cutoff: cutoff)
-                    bytesRead += part.end.offset - position.offset
+                    var part = try self.part(bytes, position, cutoff: cutoff)
+                    part.length = part.end.offset - position.offset
+                    bytesRead += part.length
                     let isOver = part.end.offset == position.offset
                     position = part.end
                     if !part.entries.isEmpty { parts.append(part) }
