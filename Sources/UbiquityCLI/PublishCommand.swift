@@ -10,9 +10,9 @@ struct PublishCommand: AsyncParsableCommand {
         commandName: "publish",
         abstract: "Make, list and revoke links to files and folders.",
         discussion: """
-            Whoever has a link can download the item with a web browser. A link shows one state: later changes are not \
-            in it. It has the names, the sizes and the times, and no attributes, no earlier versions and no account \
-            name. A folder arrives as a zip archive.
+            Anybody with a link can download the item with a web browser. A link shows one state: later changes are \
+            not in it. It has the names, the sizes and the times, and no attributes, no earlier versions and no \
+            account name. A folder arrives as a zip archive.
             """,
         subcommands: [Create.self, List.self, Revoke.self], defaultSubcommand: Create.self)
 

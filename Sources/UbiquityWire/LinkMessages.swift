@@ -22,7 +22,7 @@ package struct LinkRequest: Codable, Hashable, Sendable {
 
 /// A link that is in force, without its secret.
 package struct LinkEntry: Codable, Hashable, Sendable {
-    /// A number, by which the account's devices name the link.
+    /// A number. The account's devices name the link by it.
     package var id: String
     package var container: String
     /// The item's id.

@@ -10,7 +10,7 @@ import UbiquityCore
 import UbiquitySystem
 import UbiquityWire
 
-/// What visitors with a link's URL get, and what guesses, ranges and expired links get. PU-02, PU-04, PU-05, PU-07.
+/// Answers to visitors of links: pages, contents, ranges, guesses, ended links. PU-02, PU-04, PU-05, PU-07.
 @Suite struct LinkPageTests {
     private static let text = Array("0123456789 the text of a published file".utf8)
     private static let chunk = TestChunks.chunk(text)
@@ -230,7 +230,7 @@ import UbiquityWire
             #expect(statuses == [401, 401, 401, 401, 429, 429])
             let guess = try await site.send(.GET, "/s/" + String(repeating: "0", count: 32))
             #expect(guess.status == 429 && guess.headers.first(name: "retry-after") != nil)
-            // Who has opened a link before is not affected.
+            // A visitor of a link that was opened before is not affected.
             #expect(try await site.send(.GET, known.path + "/content").status == 200)
         }
     }

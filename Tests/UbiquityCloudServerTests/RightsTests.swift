@@ -53,7 +53,7 @@ import UbiquityWire
         "POST /v1/containers/{container}/chunks/unsound": [401, 401, 200, 200, 403, 200, 200],
         "POST /v1/containers/{container}/chunks/fetch": [401, 401, 200, 200, 403, 200, 200],
         "GET /v1/containers/{container}/chunks/{chunk}": [401, 401, 404, 200, 403, 200, 404],
-        // Links of a container, and the pages of a link for everybody who has it.
+        // Links of a container, and the pages of a link for everybody with its URL.
         "GET /v1/containers/{container}/links": [401, 401, 200, 200, 403, 200, 200],
         "POST /v1/containers/{container}/links": [401, 401, 404, 201, 403, 403, 404],
         "DELETE /v1/containers/{container}/links/{link}": [401, 401, 404, 204, 403, 403, 404],

@@ -6,7 +6,7 @@ import UbiquitySystem
 import UbiquityTestSupport
 import UbiquityWire
 
-/// Links: who has the URL reads one state of an item, until the link ends. PU-01 to PU-04, PU-06, PU-07.
+/// Links: anybody with the URL reads one state of an item, until the link ends. PU-01 to PU-04, PU-06, PU-07.
 @Suite struct LinkTests {
     private let bench: CloudBench
     private static let account = Cloud.localAccount

@@ -2,7 +2,7 @@ import FoundationEssentials
 import UbiquityControl
 import UbiquityCore
 
-/// A URL from which anyone can download an item's published state.
+/// A URL of an item's published state. Anybody with the URL can download it.
 ///
 /// - Source: `URLForPublishingUbiquitousItemAtURL:expirationDate:error:`, whose two results it has.
 public struct PublishedURL: Sendable, Hashable {

@@ -5,7 +5,7 @@ internal import UbiquityCloudStore
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// What a visitor with a link's URL gets: a page with the name, the size and the time, and the content.
+/// The pages of links, for visitors: one page with the name, the size and the time, and the content.
 ///
 /// The pages work without script and without cookies. A password travels in a form, or as `Authorization: Basic`.
 /// Guesses of secrets and of passwords are slowed down per address, and guesses of a password also per link.

@@ -197,7 +197,7 @@ struct LinkTables {
                 arguments: [container]) ?? 0)
     }
 
-    /// Makes a revision of the container, in which its links have changed and its items have not.
+    /// Makes a revision of the container that changes its links and no item.
     func announceChange(in container: Int64, at revision: Revision, _ random: any RandomSource) throws -> Revision {
         let next = revision.next
         let request = RequestID(high: random.next(), low: random.next())

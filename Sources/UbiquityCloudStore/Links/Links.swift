@@ -5,7 +5,7 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// The links of the accounts: read access to one state of a file or a folder, for whoever has the URL.
+/// The links of the accounts: read access to one state of a file or a folder, for anybody with the URL.
 ///
 /// A link keeps its own list of files with their chunks. So it shows no later change, and the content stays for as long
 /// as the link is in force, though the history may drop the version. The cloud stores the SHA-256 of a link's secret,
