@@ -186,8 +186,11 @@ import UbiquityWire
         let base = try await service.open().revision.number
         _ = try await service.commit(bench.request([Make.delete(12, base: base)]))
         #expect(await !isEnded(secret))
+        let before = try await service.open().revision
         _ = try await bench.cloud.purges.purge(.number(12), in: Self.container, of: Self.account)
         #expect(await isEnded(secret))
+        #expect(try await links.list(in: Self.container, of: Self.account).isEmpty)
+        #expect(try await service.changes(after: FeedPoint(before), limit: 10).links == [:])
     }
 
     @Test(arguments: [

@@ -100,7 +100,7 @@ package struct Purges: Sendable {
         for (item, revision) in leaves {
             step.versions += try recordChunks(of: item, container, account, db)
             // A link to a folder may have the content still.
-            try LinkTables(db: db).endLinks(containing: item, in: container, at: cloud.timekeeper.now())
+            try LinkTables(db: db).endLinks(containing: item, in: container, at: cloud.timekeeper.now(), cloud.random)
             let arguments: StatementArguments = [container, item]
             try db.execute(sql: "DELETE FROM versions WHERE container = ? AND item = ?", arguments: arguments)
             try db.execute(sql: "DELETE FROM items WHERE container = ? AND id = ?", arguments: arguments)

@@ -140,12 +140,20 @@ struct LinkTables {
     }
 
     /// Ends the links that contain an item whose contents are removed for ever.
-    func endLinks(containing item: Bytes, in container: Int64, at now: Timestamp) throws {
+    func endLinks(
+        containing item: Bytes, in container: Int64, at now: Timestamp, _ random: any RandomSource
+    ) throws {
         try db.execute(
             sql: """
                 UPDATE links SET ended = ? WHERE ended IS NULL
                 AND number IN (SELECT link FROM linkFiles INDEXED BY linkFilesItem WHERE container = ? AND item = ?)
                 """, arguments: [now.nanoseconds, container, item])
+        guard db.changesCount > 0,
+            let revision = try Int64.fetchOne(
+                db, sql: "SELECT revision FROM containers WHERE number = ?", arguments: [container])
+        else { return }
+        // Devices read it with their next look at the feed.
+        _ = try announceChange(in: container, at: Revision(revision), random)
     }
 
     /// - Returns: the containers with their new revisions.
