@@ -91,8 +91,12 @@ struct Peer {
 
     func rows(_ sql: String) throws -> [[String]] {
         try queue.read { db in
-            try Row.fetchAll(db, sql: sql).map { row in row.map { String.fromDatabaseValue($0.1) ?? "-" } }
+            try Row.fetchAll(db, sql: sql).map { row in row.map { Self.text($0.1) } }
         }
+    }
+
+    private static func text(_ value: DatabaseValue) -> String {
+        String.fromDatabaseValue(value) ?? Int.fromDatabaseValue(value).map { "\($0)" } ?? "-"
     }
 
     func number() throws -> UInt64 { try queue.read { try Meta.deviceID($0)?.number ?? 0 } }

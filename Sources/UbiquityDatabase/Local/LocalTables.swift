@@ -34,10 +34,6 @@ package enum LocalTables {
                 parent INTEGER NOT NULL, parentKey BLOB NOT NULL, tbl INTEGER NOT NULL, key BLOB NOT NULL,
                 PRIMARY KEY (parent, parentKey, tbl, key)) WITHOUT ROWID;
             CREATE INDEX IF NOT EXISTS ubiquity_missing_child ON ubiquity_missing (tbl, key);
-            -- Values before this device's own writes, for the conflict handler.
-            CREATE TABLE IF NOT EXISTS ubiquity_ancestor (
-                tbl INTEGER NOT NULL, key BLOB NOT NULL, column INTEGER NOT NULL, value BLOB NOT NULL,
-                PRIMARY KEY (tbl, key, column)) WITHOUT ROWID;
             """)
     }
 
@@ -58,16 +54,10 @@ package enum Meta: String {
     case logBytes
     /// Set if this device's own log was lost, so that others need a base.
     case needsBase
-    /// The account that the database belongs to.
-    case account
 
     package func int(_ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT value FROM ubiquity_meta WHERE name = ?"), arguments: [rawValue])
-    }
-
-    package func string(_ db: Database) throws -> String? {
-        try String.fetchOne(db, sql: "SELECT value FROM ubiquity_meta WHERE name = ?", arguments: [rawValue])
     }
 
     package func set(_ value: (any DatabaseValueConvertible)?, _ db: Database) throws {

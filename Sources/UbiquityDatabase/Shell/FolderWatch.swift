@@ -12,7 +12,7 @@ final class FolderWatch: Sendable {
     }
 
     /// The time between two looks at a folder outside a mount, or at a mount that has ended.
-    private static let interval = Duration.milliseconds(100)
+    private static let interval = Duration.milliseconds(250)
 
     private let folder: String
     private let state = Lock(State())

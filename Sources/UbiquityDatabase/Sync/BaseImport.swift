@@ -113,10 +113,8 @@ struct BaseImport {
 
     private func clear(_ db: Database) throws {
         for table in context.schema.tables { try db.execute(sql: "DELETE FROM \(table.quoted)") }
-        try db.execute(sql: """
-            DELETE FROM ubiquity_clock; DELETE FROM ubiquity_parked; DELETE FROM ubiquity_missing;
-            DELETE FROM ubiquity_ancestor;
-            """)
+        try db.execute(
+            sql: "DELETE FROM ubiquity_clock; DELETE FROM ubiquity_parked; DELETE FROM ubiquity_missing")
         let own = try Meta.device.int(db)
         try db.execute(
             sql: "UPDATE ubiquity_device SET time = 0, segment = 1, position = 0 WHERE device <> ?", arguments: [own])
