@@ -7,7 +7,7 @@ import UbiquityControl
         "is-ubiquitous", "downloading-status", "is-downloading", "percent-downloaded", "downloading-error",
         "download-requested", "is-uploaded", "is-uploading", "percent-uploaded", "uploading-error",
         "has-unresolved-conflicts", "conflict-count", "is-excluded-from-sync", "is-package", "is-pinned", "item-id",
-        "version-id", "container",
+        "version-id", "container", "published",
     ]
 
     /// The attributes that all idle, synced items have alike.
@@ -15,6 +15,7 @@ import UbiquityControl
         "is-ubiquitous": "1", "is-downloading": "0", "downloading-error": "", "download-requested": "0",
         "is-uploading": "0", "uploading-error": "", "has-unresolved-conflicts": "0", "conflict-count": "0",
         "is-excluded-from-sync": "0", "is-package": "0", "is-pinned": "0", "container": "default",
+        "published": "0",
     ]
 
     private func expect(
