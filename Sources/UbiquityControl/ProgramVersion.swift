@@ -1,4 +1,6 @@
+import UbiquityCore
+
 /// The version of this program.
 package enum ProgramVersion {
-    package static let text = "0.1.0"
+    package static let text = FormatFeatures.program
 }

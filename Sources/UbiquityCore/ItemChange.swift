@@ -47,11 +47,13 @@ package struct ChangedFields: Hashable, Sendable {
     package var content: ContentChange?
     /// Times of fields changed before the change's `changedAt`; at most one per field.
     package var earlier: [FieldTime]
+    /// Fields of a newer program that this one does not know. The cloud keeps them with the item.
+    package var unknownFields: [UInt8]
 
     package init(
         place: Place? = nil, mode: UInt32? = nil, createdAt: Timestamp? = nil, modifiedAt: Timestamp? = nil,
         xattrsSet: [Xattr] = [], xattrsRemoved: [[UInt8]] = [], linkTarget: [UInt8]? = nil,
-        content: ContentChange? = nil, earlier: [FieldTime] = []
+        content: ContentChange? = nil, earlier: [FieldTime] = [], unknownFields: [UInt8] = []
     ) {
         self.place = place
         self.mode = mode
@@ -62,6 +64,7 @@ package struct ChangedFields: Hashable, Sendable {
         self.linkTarget = linkTarget
         self.content = content
         self.earlier = earlier
+        self.unknownFields = unknownFields
     }
 }
 

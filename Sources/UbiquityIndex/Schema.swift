@@ -44,6 +44,17 @@ enum Schema {
             remedy: "install that version; nothing was changed")
     }
 
+    /// Throws `.newerFormat` if the index uses a feature that this program does not know. A daemon writes to its index,
+    /// so a feature that allows reading only stops it too.
+    private static func requireFeatures(_ db: Database) throws {
+        let text = try String.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'features'")
+        let features = FormatFeatures(text: text ?? "")
+        switch features.access(knowing: FormatFeatures.known) {
+        case .full: return
+        case .readOnly(let unknown), .none(let unknown): throw features.refusal(of: "the index", unknown)
+        }
+    }
+
     /// Creates the tables in a new file, or migrates an older one to this format, in one transaction.
     static func prepare(_ db: Database) throws { try prepare(db, format: formatVersion) }
 
@@ -51,6 +62,7 @@ enum Schema {
     static func prepare(_ db: Database, format: Int64) throws {
         let found = try version(db)
         try requireKnown(found)
+        if found > 0 { try requireFeatures(db) }
         guard found < format else { return }
         try db.inTransaction {
             for step in steps[max(0, Int(found))..<Int(format)] { try db.execute(sql: step) }

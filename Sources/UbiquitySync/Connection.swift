@@ -31,6 +31,8 @@ package final class Connection: Sendable {
         var isSignedOut = false
         /// When the cloud last answered, in uptime of the machine.
         var heardAt: Duration?
+        /// Why this program may only read from the cloud.
+        var writeRefusal: UbiquityError?
         /// Whether the usage of the account may have changed since it was last asked for.
         var isUsageOutdated = false
     }
@@ -65,6 +67,18 @@ package final class Connection: Sendable {
     /// - Throws: `.offline` if the mount is offline on request.
     func requireAllowed() throws {
         if isPaused { throw Self.pause }
+    }
+
+    /// Records whether this program may write to the cloud.
+    func allowWrites(refusal: UbiquityError?) { state.withLock { $0.writeRefusal = refusal } }
+
+    /// Why this program may only read from the cloud; nil if it may write.
+    package var writeRefusal: UbiquityError? { state.withLock { $0.writeRefusal } }
+
+    /// Throws `.offline` if this program may only read from the cloud: the changes wait for a newer program.
+    func requireWritable() throws {
+        guard let refusal = writeRefusal else { return }
+        throw UbiquityError(.offline, "changes are not uploaded: \(refusal.message)", remedy: refusal.remedy)
     }
 
     static let pause = UbiquityError(

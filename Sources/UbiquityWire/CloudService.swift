@@ -119,15 +119,19 @@ package struct ContainerDescription: Hashable, Sendable {
     package var incarnation: UInt64
     package var revision: Revision
     package var usage: CloudUsage
+    /// The features that the cloud's data and its messages use.
+    package var features: FormatFeatures
 
     package init(
-        container: ContainerID, account: String, incarnation: UInt64, revision: Revision, usage: CloudUsage
+        container: ContainerID, account: String, incarnation: UInt64, revision: Revision, usage: CloudUsage,
+        features: FormatFeatures = FormatFeatures()
     ) {
         self.container = container
         self.account = account
         self.incarnation = incarnation
         self.revision = revision
         self.usage = usage
+        self.features = features
     }
 }
 

@@ -7,6 +7,8 @@ package import UbiquityCore
 package enum MessageLimits {
     /// Bytes in the name of a device: enough for a host name or a person's name for a machine.
     package static let maximumDeviceNameLength = 255
+    /// Characters of the features of a cloud.
+    package static let maximumFeaturesLength = 4096
     /// Bytes in the name of one extended attribute (XATTR_NAME_MAX of Linux).
     package static let maximumXattrNameLength = 255
     /// Bytes of text in a failure's message, place or remedy.

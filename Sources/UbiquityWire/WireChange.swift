@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import SwiftProtobuf
 internal import UbiquityCore
 
 extension ItemChange {
@@ -56,11 +57,13 @@ extension ChangedFields {
             xattrsRemoved: message.xattrsRemoved.map { Array($0) },
             linkTarget: message.hasLinkTarget ? Array(message.linkTarget) : nil,
             content: message.hasContent ? try ContentChange(message: message.content) : nil,
-            earlier: try [FieldTime](messages: message.earlier))
+            earlier: try [FieldTime](messages: message.earlier), unknownFields: Array(message.unknownFields.data))
     }
 
     var message: PBChangedFields {
-        var result = PBChangedFields()
+        // SwiftProtobuf lets only its decoder set unknown fields. Malformed ones are left out.
+        let kept = unknownFields.isEmpty ? nil : try? PBChangedFields(serializedBytes: unknownFields)
+        var result = kept ?? PBChangedFields()
         if let place { result.place = place.message }
         if let mode { result.mode = mode }
         if let createdAt { result.createdAt = createdAt.nanoseconds }

@@ -22,7 +22,8 @@ extension ContainerDescription: MessageConvertible {
         }
         self.init(
             container: container, account: message.account, incarnation: message.incarnation,
-            revision: try Revision(wire: message.revision), usage: try CloudUsage(message: message.usage))
+            revision: try Revision(wire: message.revision), usage: try CloudUsage(message: message.usage),
+            features: FormatFeatures(text: message.features.prefix(MessageLimits.maximumFeaturesLength)))
     }
 
     func message() -> PBContainer {
@@ -32,6 +33,7 @@ extension ContainerDescription: MessageConvertible {
         result.incarnation = incarnation
         result.revision = revision.number
         result.usage = usage.message()
+        result.features = features.text
         return result
     }
 }

@@ -441,6 +441,9 @@ nonisolated struct PBContainer: Sendable {
   /// Clears the value of `usage`. Subsequent reads from it will return its default value.
   mutating func clearUsage() {self._usage = nil}
 
+  /// the features that the cloud uses: see FormatFeatures.swift
+  var features: String = String()
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1808,7 +1811,7 @@ nonisolated extension PBUsage: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Container"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}container\0\u{1}account\0\u{1}incarnation\0\u{1}revision\0\u{1}usage\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}container\0\u{1}account\0\u{1}incarnation\0\u{1}revision\0\u{1}usage\0\u{1}features\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1821,6 +1824,7 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
       case 3: try { try decoder.decodeSingularFixed64Field(value: &self.incarnation) }()
       case 4: try { try decoder.decodeSingularInt64Field(value: &self.revision) }()
       case 5: try { try decoder.decodeSingularMessageField(value: &self._usage) }()
+      case 6: try { try decoder.decodeSingularStringField(value: &self.features) }()
       default: break
       }
     }
@@ -1846,6 +1850,9 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
     try { if let v = self._usage {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
     } }()
+    if !self.features.isEmpty {
+      try visitor.visitSingularStringField(value: self.features, fieldNumber: 6)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1855,6 +1862,7 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
     if lhs.incarnation != rhs.incarnation {return false}
     if lhs.revision != rhs.revision {return false}
     if lhs._usage != rhs._usage {return false}
+    if lhs.features != rhs.features {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

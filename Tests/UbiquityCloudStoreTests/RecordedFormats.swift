@@ -1,6 +1,7 @@
 /// Statements that turn a database without tokens back into an older format.
 enum OlderFormats {
     static let undo10 = """
+        ALTER TABLE containers DROP COLUMN displayName;
         DROP TABLE keyValues; DROP TABLE keyValueFeeds;
         DROP TRIGGER linksOfDeletedItems; DROP TABLE links; DROP TABLE linkFiles;
         ALTER TABLE containers DROP COLUMN linksRevision;

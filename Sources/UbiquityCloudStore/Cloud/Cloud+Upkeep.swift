@@ -8,6 +8,7 @@ internal import UbiquitySystem
 extension Cloud {
     /// Runs one round. Work that fails now is done in the next round.
     package func maintain() async throws {
+        guard features.access(knowing: FormatFeatures.known) == .full else { return }
         let now = timekeeper.now()
         let trashExpiry = now.advanced(bySeconds: -keeping.trashSeconds)
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)

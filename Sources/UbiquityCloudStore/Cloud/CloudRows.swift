@@ -48,11 +48,20 @@ enum ItemRows {
         [
             container, Bytes(item.id.bytes), Int64(item.kind.rawValue), item.revision.number,
             item.deletedAt?.nanoseconds, Bytes(item.parent.bytes), Bytes(item.name.bytes), Int64(item.mode),
-            item.createdAt.nanoseconds, item.modifiedAt.nanoseconds, BlobCoding.encode(item.xattrs).map(Bytes.init),
+            item.createdAt.nanoseconds, item.modifiedAt.nanoseconds,
+            BlobCoding.encode(storedXattrs(of: item)).map(Bytes.init),
             item.linkTarget.isEmpty ? nil : Bytes(item.linkTarget), item.version.map { Bytes($0.bytes) }, item.size,
             Int64(item.conflictCount), item.conflictBytes, Bytes(BlobCoding.encode(item.stamps)),
             item.hasHistory ? 1 : 0,
         ]
+    }
+
+    /// The unknown fields of an item are stored as an attribute of this name, which no attribute can have.
+    private static let unknownFields: [UInt8] = [0]
+
+    private static func storedXattrs(of item: ItemRecord) -> [Xattr] {
+        guard !item.unknownFields.isEmpty else { return item.xattrs }
+        return [Xattr(name: unknownFields, value: item.unknownFields)] + item.xattrs
     }
 
     /// - Parameter last: the container's last revision, if known. A later one is damage, and would make devices skip
@@ -72,7 +81,8 @@ enum ItemRows {
             id: id, kind: kind, revision: revision, parent: parent, name: name, mode: UInt32(clamping: mode),
             createdAt: Timestamp(nanoseconds: created), modifiedAt: Timestamp(nanoseconds: modified), stamps: stamps)
         record.deletedAt = row.number(3).map(Timestamp.init(nanoseconds:))
-        record.xattrs = xattrs
+        record.xattrs = xattrs.filter { $0.name != unknownFields }
+        record.unknownFields = xattrs.first { $0.name == unknownFields }?.value ?? []
         record.linkTarget = row.bytes(10) ?? []
         record.version = row.bytes(11).flatMap { VersionID(bytes: $0) }
         record.size = size

@@ -4,14 +4,30 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
-    static let formatVersion: Int64 = 13
+    static let formatVersion: Int64 = 14
 
-    static func prepare(_ db: Database, incarnation: UInt64) throws {
+    /// The row of `meta` with the features that the data uses (`FormatFeatures`), and the one with the highest version
+    /// of the program that has written it.
+    private static let featuresRow = "features", programRow = "highest-program"
+
+    /// Creates the tables, or migrates older ones, if the program knows all features of the data.
+    /// - Returns: the features.
+    static func prepare(_ db: Database, incarnation: UInt64) throws -> FormatFeatures {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         guard found <= formatVersion else {
             throw UbiquityError(
                 .newerFormat, "the cloud's data was made by a newer version of ubiquity (format \(found))",
                 remedy: "run that version; the data is unchanged")
+        }
+        var features = FormatFeatures()
+        if found > 0 {
+            let text = try String.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [featuresRow])
+            features = FormatFeatures(text: text ?? "")
+            switch features.access(knowing: FormatFeatures.known) {
+            case .full: break
+            case .readOnly: return features
+            case .none(let unknown): throw features.refusal(of: "the cloud's data", unknown)
+            }
         }
         if found < 1 {
             try db.execute(sql: version1)
@@ -30,10 +46,25 @@ enum CloudSchema {
         if found < 11 { try db.execute(sql: version11) }
         if found < 12 { try db.execute(sql: LinkSchema.setUp) }
         if found < 13 { try db.execute(sql: KeyValueTables.setUp) }
+        if found < 14 { try db.execute(sql: version14) }
         // Without a write, an existing cloud starts even on a full disk.
-        guard found < formatVersion else { return }
-        try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
+        if found < formatVersion { try db.execute(sql: "PRAGMA user_version = \(formatVersion)") }
+        features.compatible.insert("display-names")
+        try set(featuresRow, features.text, db)
+        let highest = try String.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [programRow])
+        try set(programRow, FormatFeatures.newer(highest ?? "", FormatFeatures.program), db)
+        return features
     }
+
+    /// Writes a row of `meta` if its value is another one.
+    private static func set(_ row: String, _ value: String, _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2 WHERE value IS NOT ?2",
+            arguments: [row, value])
+    }
+
+    /// The names of containers for people.
+    private static let version14 = "ALTER TABLE containers ADD COLUMN displayName TEXT;"
 
     /// Whether an account's quota was set for it alone; and purges that are not finished (`Purges`).
     private static let version11 = """

@@ -23,7 +23,7 @@ struct ContainerService: CloudService {
             return try cloud.read { db in
                 ContainerDescription(
                     container: container, account: try accountName(db), incarnation: incarnation(of: found),
-                    revision: found.revision, usage: try usage(db))
+                    revision: found.revision, usage: try usage(db), features: cloud.features)
             }
         }
     }

@@ -89,6 +89,7 @@ extension CommitWork {
             id: change.id, kind: change.kind, revision: revision.next, parent: place.parent, name: place.name,
             mode: mode, createdAt: fields.createdAt ?? modifiedAt, modifiedAt: modifiedAt,
             stamps: ItemStamps(stamp(of: change)))
+        record.unknownFields = try UnknownFields.merge(fields.unknownFields, into: [])
         applyXattrs(fields, change, to: &record)
         switch change.kind {
         case .directory: break

@@ -27,6 +27,7 @@ extension CommitWork {
             applyXattrs(fields, change, to: &draft.record)
             applyLinkTarget(fields, change, to: &draft)
         }
+        try applyUnknown(fields, to: id)
         guard let content = fields.content else { return try applyTimes(fields, change, to: id) }
         // A content brings its own mtime; if it loses, the winner's mtime stays.
         switch try applyContent(content, fields, change, to: id) {
@@ -34,6 +35,13 @@ extension CommitWork {
         case .isSame: try applyTimes(fields, change, to: id)
         case .isAside: break
         }
+    }
+
+    /// Keeps the fields of a newer program. They have no stamps here, so the last commit wins.
+    func applyUnknown(_ fields: ChangedFields, to id: ItemID) throws {
+        guard !fields.unknownFields.isEmpty, let record = try record(id) else { return }
+        let merged = try UnknownFields.merge(fields.unknownFields, into: record.unknownFields)
+        try update(id) { $0.record.unknownFields = merged }
     }
 
     /// The stamp for the fields if the change wins; nil if the present value wins.

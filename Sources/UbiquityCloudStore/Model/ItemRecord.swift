@@ -69,6 +69,8 @@ package struct ItemRecord: Hashable, Sendable {
     /// Whether there may be earlier versions. (It stays set after the last one is gone, until the upkeep checks.)
     package var hasHistory = false
     package var stamps: ItemStamps
+    /// Fields that a newer program has set (`UnknownFields`).
+    package var unknownFields: [UInt8] = []
 
     package var isLive: Bool { deletedAt == nil }
 
@@ -113,6 +115,7 @@ package struct ItemRecord: Hashable, Sendable {
             id: id, kind: kind, revision: revision, isDeleted: !isLive, parent: parent, name: name, mode: mode,
             createdAt: createdAt, modifiedAt: modifiedAt, xattrs: xattrs, linkTarget: linkTarget,
             content: version?.remoteContent ?? lostContent, conflictCount: conflictCount,
-            conflicts: conflicts.prefix(Limits.maximumConflictsInRecord).map(\.remoteVersion), hasHistory: hasHistory)
+            conflicts: conflicts.prefix(Limits.maximumConflictsInRecord).map(\.remoteVersion), hasHistory: hasHistory,
+            unknownFields: unknownFields)
     }
 }

@@ -32,6 +32,7 @@ struct Housekeeping: Sendable {
                 }
             }
             await attempt { try space.note($0.engine.connection.status) }
+            await attempt { try RememberedAccess($0.folder).note($0.engine.connection) }
             await attempt { $0.fileSystem.flush() }
             // A content that cannot be written must not keep the index from its checkpoint.
             await attempt { try $0.fileSystem.flushJournal() }

@@ -35,6 +35,10 @@ package enum MountServer {
             logger = log.logger()
             settings.mountPoint = try MountLauncher.preflight(settings)
             settings.options = try MountOptions.accepted(settings.options)
+            if let refusal = try RememberedAccess(folder).refusal() {
+                logger.warning("the mount is read-only: \(refusal)")
+                if !settings.options.contains("ro") { settings.options.append("ro") }
+            }
             mount = try await Mount(settings, logger: logger, log: log)
             signals = TerminationSignals { mount.terminate() }
         } catch {

@@ -124,7 +124,15 @@ package final class FeedReader: SyncRoom {
 
     /// Records the identity of the cloud. Another cloud, or one restored from an older backup, does not know the state
     /// of this device. Then nothing counts as deleted, and all local items are uploaded.
+    ///
+    /// Throws `.newerFormat` if this program must not read from the cloud. If it may only read, nothing is uploaded.
     package func meet(_ description: ContainerDescription) async throws {
+        let features = description.features
+        switch features.access(knowing: FormatFeatures.known) {
+        case .full: connection.allowWrites(refusal: nil)
+        case .readOnly(let unknown): connection.allowWrites(refusal: features.refusal(of: "the cloud", unknown))
+        case .none(let unknown): throw features.refusal(of: "the cloud", unknown)
+        }
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
             guard position.incarnation != description.incarnation else { return false }

@@ -26,6 +26,7 @@ final class CommitSender: Sendable {
     /// Sends a commit. If the answer is lost, sends the same request again: a repeated request has no second effect.
     /// - Throws: `OutdatedCommit` if the cloud has taken a later commit, `CloudIsFull`, and errors of the cloud.
     func send(_ request: CommitRequest) async throws -> CommitResponse {
+        try context.connection.requireWritable()
         var request = request
         let drawn = request.packages.isEmpty ? [] : Self.versions(of: request)
         (request.number, request.known) = try await context.pool.run { [index = context.index] in
