@@ -2,15 +2,18 @@ import ArgumentParser
 import UbiquityCore
 import UbiquityDaemon
 import UbiquitySystem
+import UbiquityWire
 
 struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
         abstract: "Sign this device in to an account at a cloud.",
         discussion: """
-            It reads the token that 'ubiquity account create' printed, from a file or from standard input. 'ubiquity \
-            login local' signs in to the embedded cloud of this machine, which needs no account and no token. Mounts \
-            of this device show the documents of the account at once.
+            It reads the token that 'ubiquity account create' printed, from a file or from standard input. With --code \
+            it needs no token: it prints a code and waits until a user of the account confirms the code, on the \
+            cloud's web page or with 'ubiquity account approve'. A code is valid for ten minutes. 'ubiquity login \
+            local' signs in to the embedded cloud of this machine, which needs no account and no token. Mounts of this \
+            device show the documents of the account at once.
             """)
 
     @OptionGroup var state: StateOptions
@@ -24,6 +27,9 @@ struct LoginCommand: AsyncParsableCommand {
     @Option(help: .init("A file with the account's token.", valueName: "f"))
     var tokenFile: String?
 
+    @Flag(help: "Print a code that is confirmed elsewhere, instead of reading a token.")
+    var code = false
+
     @Option(
         help: .init(
             "The only certificates (PEM) to trust, for a cloud with a certificate of its own.", valueName: "f"))
@@ -36,6 +42,7 @@ struct LoginCommand: AsyncParsableCommand {
         guard url != Self.local else { return }
         guard let account else { throw ValidationError("name the account: --account NAME") }
         guard ContainerID(account) != nil else { throw ValidationError("--account: \(ContainerID.rules)") }
+        guard !code || tokenFile == nil else { throw ValidationError("--code and --token-file exclude each other") }
         // A malformed address fails in `run`.
         guard !insecure, (try? SignIn.isExposed(url: url)) == true else { return }
         throw ValidationError(
@@ -46,9 +53,10 @@ struct LoginCommand: AsyncParsableCommand {
     func run() async throws {
         let stateFolder = try state.resolved()
         guard url != Self.local else { return try await signInLocally(stateFolder) }
+        let certificates = try certificateAuthority.map(certificates)
         let given = SignIn(
-            url: url, account: account ?? "", token: try token(),
-            certificates: try certificateAuthority.map(certificates))
+            url: url, account: account ?? "",
+            token: code ? try await confirmedToken(stateFolder, certificates) : try token(), certificates: certificates)
         let signIn = try await Progress.showing("asking the cloud …") { _ in
             do {
                 var signIn = given
@@ -72,6 +80,22 @@ struct LoginCommand: AsyncParsableCommand {
         }
         Output.message("signed in: \(try AccountNotice(deviceFolder: stateFolder).text)")
         try await state.showAccount()
+    }
+
+    /// Shows a code and waits for its confirmation.
+    private func confirmedToken(_ stateFolder: String, _ certificates: String?) async throws -> String {
+        let signIn = try SignInByCode(
+            url: url, account: account ?? "", certificates: certificates, deviceFolder: stateFolder)
+        do {
+            return try await signIn.token { code in
+                Output.line(code.code)
+                Output.message(
+                    "confirm this code within \(Int(code.expiresIn / 60)) minutes, on \(url) in a browser, or on the "
+                        + "cloud's machine with 'ubiquity account approve \(code.code)'")
+            }
+        } catch let error as UbiquityError where error.isAboutCloud && error.code != .timedOut {
+            throw CloudUnreachable(cause: error)
+        }
     }
 
     /// The certificates are stored with the sign-in: the file is not needed afterwards.

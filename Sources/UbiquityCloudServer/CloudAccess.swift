@@ -90,6 +90,16 @@ struct CloudAccess: Sendable {
         return try named(request, holder)
     }
 
+    /// The account whose sign-ins a request decides about: that of its token, which needs all rights. Nil for the
+    /// cloud's owner, who decides about all, or about those of the account in the query.
+    /// - Parameter action: the attempted action, with its verb.
+    func decidingAccount(_ request: Request, _ context: CloudContext, to action: String) async throws -> String? {
+        let holder = try await holder(request, context)
+        try holder.rights.requireAll(to: action)
+        guard holder.token == nil else { return try named(request, holder) }
+        return request.uri.queryParameters["account"].map(String.init)
+    }
+
     /// The account that a request reads about, and the rights of its token.
     func seenAccount(
         _ request: Request, _ context: CloudContext

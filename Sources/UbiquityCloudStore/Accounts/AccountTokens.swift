@@ -162,7 +162,7 @@ package struct AccountTokens: Sendable {
         }
     }
 
-    private static func rights(of request: TokenRequest) throws(UbiquityError) -> TokenRights {
+    static func rights(of request: TokenRequest) throws(UbiquityError) -> TokenRights {
         guard let names = request.containers else {
             return TokenRights(containers: nil, isReadOnly: request.readOnly ?? false)
         }

@@ -14,6 +14,11 @@ struct DeviceIdentity: Hashable, Sendable {
         var secret: String?
     }
 
+    /// The name of the device, which may have no identity yet.
+    static func name(deviceFolder: String) throws(UbiquityError) -> String {
+        try StoredJSON.read(Stored.self, at: Path.join(deviceFolder, "device.json"))?.name ?? ProcessHost.hostName
+    }
+
     /// The identity in the state folder; a new one if there is none yet.
     /// - Parameter name: a new name for the device; nil keeps its name, which at first is the host's.
     static func load(deviceFolder: String, name: String?) throws(UbiquityError) -> DeviceIdentity {
