@@ -8,7 +8,10 @@ struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
         abstract: "Manage the accounts of a cloud on this machine.",
-        subcommands: [Create.self, List.self, Set.self, Delete.self, TokenCommand.self])
+        subcommands: [
+            Create.self, List.self, Set.self, Delete.self, TokenCommand.self, ApproveCommand.self, RefuseCommand.self,
+            PendingCommand.self,
+        ])
 
     struct DataOption: ParsableArguments {
         @Option(name: .customLong("data"), help: .init("The cloud's data folder.", valueName: "dir"))

@@ -1,9 +1,11 @@
 import ArgumentParser
 import Ubiquity
+import UbiquityCloudClient
 import UbiquityControl
 import UbiquityCore
 import UbiquityDaemon
 import UbiquitySystem
+import UbiquityWire
 
 extension MountSettings.Policy: ExpressibleByArgument {}
 
@@ -25,6 +27,9 @@ struct MountCommand: AsyncParsableCommand {
 
     @Option(help: .init("The container; the first use creates it.", valueName: "id"))
     var container = MountSettings.defaultContainer
+
+    @Option(help: "all: each container of the account is a folder in the mount point, with its display name.")
+    var containers: ContainerChoice?
 
     @Option(help: .init("The name of this device (default: the host name).", valueName: "name"))
     var device: String?
@@ -79,6 +84,9 @@ struct MountCommand: AsyncParsableCommand {
         if ContainerID(container) == nil {
             throw ValidationError("--container takes \(ContainerID.rules); not \"\(Output.shown(container))\"")
         }
+        guard containers == nil || container == MountSettings.defaultContainer && !foreground else {
+            throw ValidationError("--containers excludes --container and --foreground")
+        }
         guard let device else { return }
         let limit = MountSettings.maximumDeviceNameLength
         guard !device.isEmpty, device.utf8.count <= limit, Output.shown(device) == device else {
@@ -93,6 +101,9 @@ struct MountCommand: AsyncParsableCommand {
         let path = try UserConfiguration.path()
         Output.messages(try UserConfiguration.load().complaints.map { Output.shown("\(path), \($0); it is ignored") })
         guard !foreground else { return try await MountServer.run(settings, reporting: report) }
+        let isNew = try DeviceFolder.chosen(option: state.folder) != nil
+            && DeviceFolder.isNew(settings.deviceFolder)
+        if containers != nil { return try await mountAll(settings, isNew: isNew) }
         let notices = try await Progress.showing("mounting …", unless: quiet.isQuiet) { progress in
             // Launching blocks, and the progress line needs a thread meanwhile.
             let pool = BlockingPool(name: "mount", threads: 1)
@@ -104,8 +115,32 @@ struct MountCommand: AsyncParsableCommand {
         }
         Output.messages(notices)
         guard !quiet.isQuiet else { return }
+        try tell("mounted container \(settings.container) on \(settings.mountPoint)", settings, isNew: isNew)
+    }
+
+    /// One line: the mount point, the account and the cloud. A state folder that the user named and that is empty may
+    /// be mistyped.
+    private func tell(_ mounted: String, _ settings: MountSettings, isNew: Bool) throws {
         let account = try AccountNotice(deviceFolder: settings.deviceFolder).text
-        Output.message("mounted container \(settings.container) on \(settings.mountPoint): \(account)")
+        let new = isNew ? "; \(settings.deviceFolder) is a new device: nothing here yet" : ""
+        Output.message("\(mounted): \(account)\(new)")
+    }
+
+    private func mountAll(_ settings: MountSettings, isNew: Bool) async throws {
+        let (notices, count) = try await Progress.showing("mounting …", unless: quiet.isQuiet) { progress in
+            let listed = try await AccountCommand.asking {
+                try await Accounts(deviceFolder: settings.deviceFolder).startingCloud().ask {
+                    try await $0.containers(of: nil)
+                }
+            }
+            // An account without a container gets its first one.
+            let entries = listed.isEmpty ? [ContainerEntry(name: MountSettings.defaultContainer)] : listed
+            let mount = ContainersMount(settings: settings), pool = BlockingPool(name: "mount", threads: 1)
+            return try await pool.run { try mount.run(entries) { progress.update($0) } }
+        }
+        Output.messages(notices)
+        guard !quiet.isQuiet else { return }
+        try tell("mounted \(Output.count(count, "container")) in \(settings.mountPoint)", settings, isNew: isNew)
     }
 
     /// A container whose state is in another container would sooner or later wait for itself.

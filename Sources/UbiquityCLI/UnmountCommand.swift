@@ -28,6 +28,14 @@ struct UnmountCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let inside = try MountFinder.find(mountPoint) == nil ? ContainersMount.mountPoints(in: mountPoint) : []
+        guard !inside.isEmpty else { return try await end(mountPoint) }
+        // The folder of `mount --containers all`.
+        for path in inside { try await end(path) }
+        ContainersMount.clean(mountPoint, inside)
+    }
+
+    private func end(_ mountPoint: String) async throws {
         let location = try state.locate(mountPoint)
         guard location.relativePath.isEmpty else {
             let real = String(decoding: location.mountPoint, as: UTF8.self)
@@ -38,14 +46,14 @@ struct UnmountCommand: AsyncParsableCommand {
             throw MountUnreachable(mountPoint, refusal)
         }
         guard MountFinder.isAlive(stateFolder: location.stateFolder) else {
-            return try clear(location, "the daemon had died")
+            return try clear(location, mountPoint, "the daemon had died")
         }
         ProcessHost.leave(location.mountPoint)
         let report: StopReport
         do {
             report = try await stop(folder, ShownPaths(mountPoint: location.mountPoint))
         } catch is MountUnreachable where lazy {
-            return try clear(location, "the daemon does not answer, and has lost its mount")
+            return try clear(location, mountPoint, "the daemon does not answer, and has lost its mount")
         }
         // After a lazy unmount the daemon serves programs until they close their files.
         if !lazy {
@@ -76,7 +84,7 @@ struct UnmountCommand: AsyncParsableCommand {
     }
 
     /// No daemon answers: only remove the mount.
-    private func clear(_ location: PathResolver.Location, _ why: String) throws {
+    private func clear(_ location: PathResolver.Location, _ mountPoint: String, _ why: String) throws {
         try describing("unmount", at: mountPoint) { () throws(Errno) in
             try Unmounting.unmount(location.mountPoint, lazy: true)
         }

@@ -66,9 +66,56 @@ package final class CloudAdministrator: Sendable {
         try await ask(RemovedDevice.self, .DELETE, Self.path("devices/\(PercentEncoding.encode(device))", account))
     }
 
+    // MARK: Sign-in by code
+
+    /// Asks for a code, for a device without a token.
+    package func requestSignIn(_ request: SignInRequest) async throws -> SignInCode {
+        try await ask(SignInCode.self, .POST, "sign-ins", request)
+    }
+
+    /// The token of a device that waits with this secret; nil while its code waits for a decision.
+    package func collectSignIn(_ secret: String) async throws -> NewToken? {
+        try await ask(SignInAnswer.self, .POST, "sign-ins/collect", SignInSecret(secret: secret)).token
+    }
+
+    package func pendingSignIns(of account: String?) async throws -> [PendingSignIn] {
+        try await ask(PendingSignInList.self, .GET, Self.path("sign-ins", account)).signIns
+    }
+
+    package func approveSignIn(_ decision: SignInDecision, of account: String?) async throws -> PendingSignIn {
+        try await ask(PendingSignIn.self, .POST, Self.path("sign-ins/approve", account), decision)
+    }
+
+    package func refuseSignIn(_ code: String, of account: String?) async throws -> PendingSignIn {
+        try await ask(PendingSignIn.self, .POST, Self.path("sign-ins/refuse", account), SignInDecision(code: code))
+    }
+
+    // MARK: Containers, usage and the trash
+
+    package func containers(of account: String?) async throws -> [ContainerEntry] {
+        try await ask(ContainerList.self, .GET, Self.path("containers", account)).containers
+    }
+
+    /// Creates a container if it is missing.
+    package func setContainer(
+        _ container: ContainerID, _ settings: ContainerSettings, of account: String?
+    ) async throws {
+        try await ask(.PUT, Self.path(Self.path(of: container), account), settings)
+    }
+
     /// Asks for the space that an account takes on the cloud's disk.
     package func usage(of account: String?) async throws -> AccountUsage {
         try await ask(AccountUsage.self, .GET, Self.path("usage", account))
+    }
+
+    /// Deletes all items of a container.
+    package func deleteItems(of container: ContainerID, of account: String?) async throws -> DeletedContainer {
+        try await ask(DeletedContainer.self, .DELETE, Self.path(Self.path(of: container), account))
+    }
+
+    /// Restores the items that `deleteItems` deleted.
+    package func restoreItems(of container: ContainerID, of account: String?) async throws -> RestoredContainer {
+        try await ask(RestoredContainer.self, .POST, Self.path(Self.path("restore", of: container), account))
     }
 
     /// Removes all deleted items of a container for ever.
@@ -84,7 +131,11 @@ package final class CloudAdministrator: Sendable {
     private static func trash(_ container: ContainerID) -> String { path("trash", of: container) }
 
     private static func path(_ path: String, of container: ContainerID) -> String {
-        "containers/\(PercentEncoding.encode(container.name))/\(path)"
+        "\(Self.path(of: container))/\(path)"
+    }
+
+    private static func path(of container: ContainerID) -> String {
+        "containers/\(PercentEncoding.encode(container.name))"
     }
 
     // MARK: Links

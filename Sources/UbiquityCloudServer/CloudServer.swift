@@ -45,6 +45,7 @@ package final class CloudServer: Sendable {
         KeyValueRoutes(access: access).add(to: router)
         AccountRoutes(access: access).add(to: router)
         TokenRoutes(access: access).add(to: router)
+        SignInRoutes(access: access).add(to: router)
         PurgeRoutes(access: access).add(to: router)
         UsageRoutes(access: access).add(to: router)
         StatusRoutes(access: access, counters: counters).add(to: router)

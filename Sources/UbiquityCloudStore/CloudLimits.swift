@@ -17,6 +17,20 @@ package enum CloudLimits {
     package static let maximumAccounts = 10_000
     /// Valid tokens of an account.
     package static let maximumTokensPerAccount = 1000
+    /// In seconds: how long a code of a sign-in is valid.
+    package static let signInCodeAge = 600.0
+    /// In seconds: a device asks for its token at most this often.
+    package static let signInPollInterval = 2.0
+    /// Letters of a code: 20 to the power of 8 are 34 bits.
+    package static let signInCodeLength = 8
+    /// Codes that wait for a confirmation, per account, per network address and in all.
+    package static let pendingSignInsOfAnAccount = 20
+    package static let pendingSignInsOfANetwork = 10
+    package static let pendingSignIns = 1000
+    /// Unknown codes that the users of an account may enter within the age of a code.
+    package static let wrongSignInCodes = 10
+    /// Bytes in the display name of a container.
+    package static let maximumDisplayNameLength = 128
     /// Bytes in the name of a token.
     package static let maximumTokenNameLength = 64
     /// Containers that one token names.

@@ -13,6 +13,11 @@ package enum DeviceFolder {
         return try AbsolutePath.resolved(base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity")
     }
 
+    /// Whether no device has its state in the folder yet.
+    package static func isNew(_ folder: String) -> Bool {
+        !["device.json", "account.json"].contains { FileSystem.isFile(Path.join(folder, $0)) }
+    }
+
     /// The state folder that the user named, absolute; nil if none is named.
     package static func chosen(option: String?) throws(UbiquityError) -> String? {
         guard let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") else { return nil }

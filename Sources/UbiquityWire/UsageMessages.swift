@@ -28,14 +28,19 @@ package struct DocumentUsage: Codable, Hashable, Sendable {
 /// One container. Its bytes are those of its documents and of all others.
 package struct ContainerUsage: Codable, Hashable, Sendable {
     package var name: String
+    /// The name for people; nil if none is set.
+    package var displayName: String?
     package var bytes: UsageSums
     /// The largest documents. Nil if the token of the request does not open the container.
     package var documents: [DocumentUsage]?
     /// The documents that are not listed, and all that is not in `Documents`.
     package var others: UsageSums
 
-    package init(name: String, bytes: UsageSums, documents: [DocumentUsage]?, others: UsageSums) {
+    package init(
+        name: String, displayName: String? = nil, bytes: UsageSums, documents: [DocumentUsage]?, others: UsageSums
+    ) {
         self.name = name
+        self.displayName = displayName
         self.bytes = bytes
         self.documents = documents
         self.others = others
@@ -69,4 +74,25 @@ package struct AccountUsage: Codable, Hashable, Sendable {
         self.database = database
         self.containers = containers
     }
+}
+
+/// The effect of deleting all items of a container.
+package struct DeletedContainer: Codable, Hashable, Sendable {
+    package var items: Int
+    /// Items that stay: a device changed them meanwhile, or announced a content that it has not uploaded yet.
+    package var kept: Int
+    /// For so long the items can be restored.
+    package var restorableSeconds: Double
+
+    package init(items: Int, kept: Int, restorableSeconds: Double) {
+        self.items = items
+        self.kept = kept
+        self.restorableSeconds = restorableSeconds
+    }
+}
+
+/// The effect of restoring a deleted container.
+package struct RestoredContainer: Codable, Hashable, Sendable {
+    package var items: Int
+    package init(items: Int) { self.items = items }
 }

@@ -45,6 +45,10 @@ import UbiquityWire
         "GET /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 200, 200],
         "DELETE /v1/containers/{container}/trash": [401, 401, 200, 200, 403, 403, 200],
         "DELETE /v1/containers/{container}/trash/{item}": [401, 401, 404, 409, 403, 403, 404],
+        "GET /v1/containers": [401, 401, 200, 200, 200, 200, 200],
+        "PUT /v1/containers/{container}": [401, 401, 204, 204, 403, 403, 204],
+        "DELETE /v1/containers/{container}": [401, 401, 200, 200, 403, 403, 200],
+        "POST /v1/containers/{container}/restore": [401, 401, 404, 404, 403, 403, 404],
         "GET /v1/containers/{container}/events": [401, 401, 200, 200, 403, 200, 200],
         "GET /v1/containers/{container}/versions/{version}": [401, 401, 404, 200, 403, 200, 404],
         "GET /v1/containers/{container}/items/{item}/versions": [401, 401, 404, 200, 403, 200, 404],
@@ -70,6 +74,12 @@ import UbiquityWire
         "DELETE /v1/tokens/{token}": [401, 401, 404, 204, 403, 403, 404],
         "GET /v1/devices": [401, 401, 200, 200, 403, 403, 200],
         "DELETE /v1/devices/{device}": [401, 401, 404, 200, 403, 403, 404],
+        // Sign-ins by code. A device without a token asks for one. The code in these requests is unknown.
+        "POST /v1/sign-ins": [201, 201, 201, 201, 201, 201, 201],
+        "POST /v1/sign-ins/collect": [404, 404, 404, 404, 404, 404, 404],
+        "GET /v1/sign-ins": [401, 401, 200, 200, 403, 403, 200],
+        "POST /v1/sign-ins/approve": [401, 401, 404, 404, 403, 403, 404],
+        "POST /v1/sign-ins/refuse": [401, 401, 404, 404, 403, 403, 404],
         // Pages. At the socket they show all accounts. A client follows redirections, so a success is 200.
         "GET /": [401, 401, 200, 200, 200, 200, 200],
         "GET /sign-in": [200, 200, 200, 200, 200, 200, 200],
@@ -160,8 +170,10 @@ import UbiquityWire
         }
     }
 
-    /// Routes that delete come last, and after them the forms of the pages, which delete too.
+    /// Routes that delete come last, and after them the forms of the pages, which delete too. The last one deletes all
+    /// items of the container.
     private static func rank(_ route: String) -> Int {
+        if route == "DELETE /v1/containers/{container}" { return 3 }
         if route.hasPrefix("DELETE") { return 1 }
         return route.hasPrefix("POST /") && !route.hasPrefix("POST /v1/") && !route.hasPrefix("POST /s/") ? 2 : 0
     }
@@ -226,7 +238,13 @@ import UbiquityWire
         switch route {
         case "POST /v1/containers/{container}/links":
             return ("application/json", Array("{\"item\":\"\(Self.item)\"}".utf8))
+        case "POST /v1/sign-ins": return ("application/json", Array(#"{"account":"alice","device":"phone"}"#.utf8))
+        case "POST /v1/sign-ins/collect": return ("application/json", Array(#"{"secret":"0"}"#.utf8))
+        case "POST /v1/sign-ins/approve", "POST /v1/sign-ins/refuse":
+            return ("application/json", Array(#"{"code":"BBBB-BBBB"}"#.utf8))
         case "POST /v1/tokens": return ("application/json", Array("{}".utf8))
+        case "PUT /v1/containers/{container}":
+            return ("application/json", Array(#"{"displayName":"Notes"}"#.utf8))
         case "PUT /v1/accounts/{account}": return ("application/json", Array(#"{"quota":1000}"#.utf8))
         case "POST /v1/accounts": return ("application/json", Array(#"{"name":"dave"}"#.utf8))
         case "POST /v1/containers/{container}/kv":

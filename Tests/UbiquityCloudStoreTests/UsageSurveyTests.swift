@@ -116,6 +116,54 @@ import UbiquityWire
         #expect(try await usage().unused == 0)
     }
 
+    @Test func deletedContainerIsRestoredWithAllItsItems() async throws {
+        try await fill()
+        let notes = try #require(ContainerID("notes")), before = try await usage()
+        let deleted = try await bench.cloud.deletions.delete(notes, of: Cloud.localAccount)
+        #expect(deleted.items == 9 && deleted.kept == 0 && deleted.restorableSeconds == 30 * 86_400)
+        let empty = try await usage()
+        #expect(empty.bytes.live == 0 && empty.counted == 0)
+        #expect(empty.bytes.trash == before.bytes.total)
+        // A second deletion finds nothing. An item made since stays at the restore, and takes its name.
+        #expect(try await bench.cloud.deletions.delete(notes, of: Cloud.localAccount).items == 0)
+        let service = try await bench.container()
+        _ = try await service.commit(bench.request([try file(99, "copy.txt", in: nil, [chunk(99)])], [chunk(99)]))
+        #expect(try await bench.cloud.deletions.restore(notes, of: Cloud.localAccount).items == 9)
+        let after = try await usage()
+        #expect(after.bytes.live == before.bytes.live + Int64(Self.length))
+        // The item that a user had deleted before stays in the trash.
+        #expect(after.bytes.trash == before.bytes.trash)
+        let names = try await bench.cloud.browser(account: Cloud.localAccount, container: notes)
+            .children(of: .root, after: nil, limit: 10).items.map(\.name.description)
+        #expect(names == ["Data", "Documents", "copy 2.txt", "copy.txt"])
+        #expect(await failure { _ = try await bench.cloud.deletions.restore(notes, of: Cloud.localAccount) } == .notFound)
+    }
+
+    @Test func deletedContainerIsGoneAfterItsTime() async throws {
+        try await fill()
+        let notes = try #require(ContainerID("notes"))
+        _ = try await bench.cloud.deletions.delete(notes, of: Cloud.localAccount)
+        bench.clock.advance(seconds: 31 * 86_400)
+        try await bench.cloud.maintain()
+        #expect(await failure { _ = try await bench.cloud.deletions.restore(notes, of: Cloud.localAccount) } == .notFound)
+        #expect(try await usage().total < Int64(Self.length))
+    }
+
+    @Test func containersHaveDisplayNames() async throws {
+        let containers = bench.cloud.containers, notes = try #require(ContainerID("notes"))
+        try await containers.set(notes, ContainerSettings(displayName: "My Notes"), of: Cloud.localAccount)
+        _ = try await bench.container("other")
+        let listed = try await containers.list(of: Cloud.localAccount)
+        #expect(listed == [ContainerEntry(name: "notes", displayName: "My Notes"), ContainerEntry(name: "other")])
+        #expect(try await usage().containers.first?.displayName == "My Notes")
+        for name in ["a/b", " ", "..", String(repeating: "x", count: 129)] {
+            let settings = ContainerSettings(displayName: name)
+            #expect(await failure { try await containers.set(notes, settings, of: Cloud.localAccount) } != nil)
+        }
+        try await containers.set(notes, ContainerSettings(displayName: ""), of: Cloud.localAccount)
+        #expect(try await containers.list(of: Cloud.localAccount).first?.displayName == nil)
+    }
+
     private func size(of folder: String) throws -> Int64 {
         try FileSystem.entries(of: folder).reduce(0) { sum, entry in
             let path = Path.join(folder, entry.text), status = try FileSystem.status(path)

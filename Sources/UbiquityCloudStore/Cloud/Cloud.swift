@@ -23,7 +23,10 @@ package final class Cloud: Sendable {
     let keyValueNews = NewsHub()
     package let revocations = Revocations()
     let contacts = RecentContacts()
+    let pendingSignIns = PendingSignIns()
     let incarnation: UInt64
+    /// The features of the data.
+    let features: FormatFeatures
     /// Containers whose incarnation this process has changed (`ContainerService.renew`).
     let renewed = Lock<Set<Int64>>([])
     /// Nil once the cloud is closed: a remaining reference to one of its containers blocks no other process.
@@ -57,10 +60,11 @@ package final class Cloud: Sendable {
         rules = Lock(Rules(keeping: keeping, quotaBytes: quotaBytes ?? CloudLimits.defaultQuotaBytes))
         let database = try Self.open(Path.join(folder, "metadata.db"))
         self.database = database
-        incarnation = try Self.mapErrors {
+        (incarnation, features) = try Self.mapErrors {
             try database.write { db in
-                try CloudSchema.prepare(db, incarnation: random.next())
-                if noticesCopies, try DatabasePlace(of: Path.join(folder, "metadata.db")).isNew(in: db) {
+                let features = try CloudSchema.prepare(db, incarnation: random.next())
+                let isReadOnly = features.access(knowing: FormatFeatures.known) != .full
+                if !isReadOnly, noticesCopies, try DatabasePlace(of: Path.join(folder, "metadata.db")).isNew(in: db) {
                     logger.warning(
                         "the cloud's database is a copy; devices compare their complete state with it",
                         metadata: ["data": "\(folder)"])
@@ -68,11 +72,18 @@ package final class Cloud: Sendable {
                         sql: "UPDATE meta SET value = ? WHERE name = 'incarnation'",
                         arguments: [Int64(bitPattern: random.next())])
                 }
-                if let quotaBytes { try Self.setQuotas(quotaBytes, db) }
+                if !isReadOnly, let quotaBytes { try Self.setQuotas(quotaBytes, db) }
                 let number = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'incarnation'") ?? 0
-                return UInt64(bitPattern: number)
+                return (UInt64(bitPattern: number), features)
             }
         }
+        if let refusal = writeRefusal { logger.warning("the cloud serves its data for reading only: \(refusal)") }
+    }
+
+    /// Why nothing is written: a newer program made the data. Nil if this program may write.
+    private var writeRefusal: UbiquityError? {
+        guard case .readOnly(let unknown) = features.access(knowing: FormatFeatures.known) else { return nil }
+        return features.refusal(of: "the cloud's data", unknown)
     }
 
     private struct Rules {
@@ -166,9 +177,12 @@ package final class Cloud: Sendable {
     }
 
     package var tokens: AccountTokens { AccountTokens(cloud: self) }
+    package var signInCodes: SignInCodes { SignInCodes(cloud: self) }
+    package var containers: AccountContainers { AccountContainers(cloud: self) }
     package var devices: AccountDevices { AccountDevices(cloud: self) }
     package var links: Links { Links(cloud: self) }
     package var purges: Purges { Purges(cloud: self) }
+    package var deletions: ContainerDeletions { ContainerDeletions(cloud: self) }
     package var survey: UsageSurvey { UsageSurvey(cloud: self) }
 
     /// Moves the database's log into it and empties the log, which has deleted rows still. The next call does it if a
@@ -224,8 +238,10 @@ package final class Cloud: Sendable {
         return try Self.mapErrors { try database.read(body) }
     }
 
+    /// Throws `.newerFormat` if a newer program made the data so that this one may only read it.
     func write<T>(_ body: (Database) throws -> T) throws -> T {
         try requirePlace()
+        if let writeRefusal { throw writeRefusal }
         return try Self.mapErrors { try database.write(body) }
     }
 

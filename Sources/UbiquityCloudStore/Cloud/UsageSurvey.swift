@@ -46,10 +46,12 @@ package struct UsageSurvey: Sendable {
         guard let row else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
         let (stored, all, small) = (row.number(2) ?? 0, row.number(3) ?? 0, row.number(4) ?? 0)
         var containers = try Row.fetchAll(
-            db, sql: "SELECT number, name FROM containers WHERE account = ? ORDER BY name", arguments: [account]
+            db, sql: "SELECT number, name, displayName FROM containers WHERE account = ? ORDER BY name",
+            arguments: [account]
         ).map { row in
             let number = row.number(0) ?? 0
-            return try Survey(number: number, name: row.text(1) ?? "", documents: documents(number, db))
+            return try Survey(
+                number: number, name: row.text(1) ?? "", displayName: row.text(2), documents: documents(number, db))
         }
         var seen = Set<ChunkID>(), sums = UsageSums()
         for kind in Kind.allCases {
@@ -89,14 +91,16 @@ package struct UsageSurvey: Sendable {
     private struct Survey {
         let number: Int64
         let name: String
+        let displayName: String?
         /// The document of each item in it.
         let documents: Documents
         var all = UsageSums()
         var byDocument: [ItemID: UsageSums] = [:]
 
-        init(number: Int64, name: String, documents: Documents) {
+        init(number: Int64, name: String, displayName: String?, documents: Documents) {
             self.number = number
             self.name = name
+            self.displayName = displayName
             self.documents = documents
         }
 
@@ -110,7 +114,8 @@ package struct UsageSurvey: Sendable {
                 others.earlierVersions -= document.bytes.earlierVersions
                 others.trash -= document.bytes.trash
             }
-            return ContainerUsage(name: name, bytes: all, documents: listed, others: others)
+            return ContainerUsage(
+                name: name, displayName: displayName, bytes: all, documents: listed, others: others)
         }
     }
 
