@@ -190,8 +190,8 @@ let package = Package(
             crypto, logging,
         ]),
         tests("UbiquityDaemonTests", [
-            "UbiquityDaemon", "UbiquityControl", "UbiquityContent", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
-            "UbiquityWire", "UbiquityTestSupport", logging,
+            "UbiquityDaemon", "UbiquityCloudStore", "UbiquityControl", "UbiquityContent", "UbiquityCore",
+            "UbiquityIndex", "UbiquitySystem", "UbiquityWire", "UbiquityTestSupport", logging,
         ]),
         tests("FuzzTests", ["UbiquityFuzzing"]),
         tests("SimulationTests", [

@@ -13,7 +13,8 @@ struct UbiquityCommand: AsyncParsableCommand {
         version: ProgramVersion.text,
         subcommands: [
             MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, DeviceCommand.self,
-            UsageCommand.self, LoginCommand.self, LogoutCommand.self, DocumentsCommand.self,
+            ContainerCommand.self, UsageCommand.self, LoginCommand.self, LogoutCommand.self, DocumentsCommand.self,
+            ImportCommand.self,
             StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,

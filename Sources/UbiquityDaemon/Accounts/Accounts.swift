@@ -27,6 +27,27 @@ package struct Accounts: Sendable {
         }
     }
 
+    /// The account that a device is signed in to; nil without a sign-in.
+    package static func signedIn(deviceFolder: String) throws(UbiquityError) -> Accounts? {
+        try SignIn.load(deviceFolder: deviceFolder).map { Accounts(signIn: $0) }
+    }
+
+    /// The same, after the embedded cloud was started if it does not run.
+    package func startingCloud() async throws -> Accounts {
+        guard case .data(let data) = place else { return self }
+        let cloud = EmbeddedCloud(
+            data: data, pool: BlockingPool(name: "cloud", threads: 1), timekeeper: SystemTimekeeper(),
+            logger: LogFile(path: nil).logger())
+        _ = try await cloud.ensureRunning()
+        return self
+    }
+
+    /// Whether a cloud listens at the socket in the data folder.
+    package var isServing: Bool {
+        guard case .data(let data) = place else { return true }
+        return LocalSocket.isListening(CloudFolder.socket(data))
+    }
+
     /// The account and the container of a mount, by its source (`<device>/<account>/<container>`). The mount shows the
     /// account of its device, whichever account it began with.
     /// - Throws: `.signedOut` if nobody is signed in.
@@ -38,6 +59,11 @@ package struct Accounts: Sendable {
             throw UbiquityError(.invalid, "not the state folder of a container", at: stateFolder)
         }
         return (try Accounts(deviceFolder: device), container)
+    }
+
+    /// The state folder of the device of a mount.
+    package static func deviceFolder(ofMount stateFolder: String) -> String {
+        Path.parent(of: Path.parent(of: stateFolder))
     }
 
     /// Asks the cloud. Throws `.offline` if it is not reachable.
