@@ -12,6 +12,9 @@ struct DoctorCommand: AsyncParsableCommand {
             It checks the mount that you name; with --state, a container of the device that is not mounted. Damaged \
             contents move to the folder 'set-aside' in the state folder, and are never deleted. Exit code 0: no \
             finding remains. 1: a finding remains. 3: the cloud could not be asked, and there is no other finding.
+
+            --portable lists the names below a path that other systems cannot hold: case twins, "CON", "a:b", a dot at \
+            the end. They are allowed here, so nothing is repaired. Exit code 1: there are such names.
             """)
 
     @Flag(help: "Repair nothing; exit with 1 if there are findings.")
@@ -19,6 +22,9 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @Flag(help: "Check that contents exist, without reading their bytes.")
     var quick = false
+
+    @Flag(help: "List names that other systems cannot hold, and check nothing else.")
+    var portable = false
 
     @OptionGroup var state: StateOptions
 
@@ -32,9 +38,11 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func validate() throws {
         if mountPoint != nil, state.folder != nil { throw ValidationError("--state and a mount exclude each other") }
+        if portable, state.folder != nil { throw ValidationError("--portable is for a mount; --state excludes it") }
     }
 
     func run() async throws {
+        guard !portable else { return try listUnportable() }
         let report = try await examine()
         if output.asJSON {
             try Output.json(report)
@@ -47,6 +55,20 @@ struct DoctorCommand: AsyncParsableCommand {
             Output.message("the cloud was not asked: \(problem)")
             throw ExitCode(ExitStatus.unreachable)
         }
+    }
+
+    private func listUnportable() throws {
+        let location = try state.mount(of: mountPoint)
+        let folder = mountPoint ?? String(decoding: location.mountPoint, as: UTF8.self)
+        var count = 0
+        try PortableCheck.run(below: folder) { finding in
+            count += 1
+            if output.asJSON { return try Output.json(finding) }
+            Output.line("\(Output.shown(finding.path)): \(finding.problems.map(Output.shown).joined(separator: "; "))")
+        }
+        guard count > 0 else { return }
+        Output.message("\(Output.count(count, "name")) cannot be used on all systems")
+        throw ExitCode(ExitStatus.failed)
     }
 
     private func examine() async throws -> DoctorReport {
