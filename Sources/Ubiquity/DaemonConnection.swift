@@ -28,6 +28,12 @@ package final class DaemonConnection: Sendable {
     /// Maximum connections at one time. Each waiting claim has one.
     private static let maximumConnections = 100_000
 
+    /// The name of this program's app, if the environment has one. The configuration may restrict it to some
+    /// containers.
+    private static let app = ProcessHost.variable("UBIQUITY_APP").flatMap { name in
+        name.utf8.allSatisfy { (0x21...0x7E).contains($0) } && !name.isEmpty ? name : nil
+    }
+
     private static let isSilent = "its daemon does not answer, though it runs"
 
     /// The container's state folder, which contains the socket.
@@ -207,6 +213,7 @@ package final class DaemonConnection: Sendable {
         // One connection per request: a wait or a stream ends with its connection, and a command makes only one or two
         // requests.
         request.headers.add(name: "connection", value: "close")
+        if let app = Self.app { request.headers.add(name: ControlRoute.appHeader, value: app) }
         return request
     }
 

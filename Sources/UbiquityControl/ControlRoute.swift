@@ -3,6 +3,10 @@ package enum ControlRoute {
     /// The name of the socket in a container's state folder.
     package static let socketName = "control.sock"
 
+    /// A header of every request: the name of the app. The configuration may restrict an app to some containers. Then
+    /// the answer for another container is 403 with `accessDenied`.
+    package static let appHeader = "ubiquity-app"
+
     /// GET: a `MountStatus`.
     package static let status = "/v1/status"
     /// POST `PathsRequest`: one `ItemReport` or failed `ItemResult` a line.

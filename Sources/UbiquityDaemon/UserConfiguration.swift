@@ -9,6 +9,7 @@ package struct UserConfiguration: Hashable, Sendable {
     /// Largest file in bytes.
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
+    private static let appPrefix = "app."
     private static let quota = "quota"
     private static let keep = "keep"
     private static let keepVersions = "keep-versions"
@@ -23,7 +24,7 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// The names of all settings.
     static let settings = lists + lists.map { $0 + ".standard" }
-        + ["merge.EXTENSION", quota, keep, keepVersions] + switches
+        + ["merge.EXTENSION", "app.NAME", quota, keep, keepVersions] + switches
 
     /// All values of each name, in order.
     private var values: [String: [String]] = [:]
@@ -68,6 +69,10 @@ package struct UserConfiguration: Hashable, Sendable {
             if name == mergePrefix { return "'merge.' lacks an extension" }
             return value.isEmpty ? "'\(name)' has no command" : nil
         }
+        if name.hasPrefix(appPrefix) {
+            if name == appPrefix { return "'app.' lacks the name of an app" }
+            return containers(value) == nil ? "'\(name)' is a list of containers, for example 'notes, photos'" : nil
+        }
         if name == quota {
             return (try? ByteSize.parse(value)).map { $0 > 0 } == true
                 ? nil : "'quota' is a size above 0, for example 50G"
@@ -85,6 +90,16 @@ package struct UserConfiguration: Hashable, Sendable {
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
     }
 
+    /// Names of containers, separated by commas; nil if one is none.
+    private static func containers(_ text: String) -> Set<ContainerID>? {
+        var found = Set<ContainerID>()
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let container = ContainerID(trimmed(part)) else { return nil }
+            found.insert(container)
+        }
+        return found
+    }
+
     private static func trimmed(_ text: some StringProtocol) -> String {
         var text = text[...]
         while text.first?.isWhitespace == true { text.removeFirst() }
@@ -100,6 +115,13 @@ package struct UserConfiguration: Hashable, Sendable {
             return nil
         }
         return command
+    }
+
+    /// `app.NAME = CONTAINER, …`: the containers that the app of this name may use; nil if it may use all.
+    package func containers(ofApp name: String) -> Set<ContainerID>? {
+        values[Self.appPrefix + name].map { lines in
+            lines.reduce(into: Set()) { $0.formUnion(Self.containers($1) ?? []) }
+        }
     }
 
     /// `quota = SIZE`: quota in bytes of each account of the clouds that this user runs; nil if not set.

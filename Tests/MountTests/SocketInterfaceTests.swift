@@ -6,6 +6,7 @@ import Testing
     private static let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Sources/UbiquityControl")
 
+    /// CI-02, CI-03: an app uses the containers of its list, and no others.
     @Test("the OpenAPI file and the server have the same routes and shapes of answers")
     func openAPI() async throws {
         try await World.run { world in
@@ -14,6 +15,11 @@ import Testing
             try await world.settle(a, b)
             try await world.meet(a, "echo loses > f", b, "echo wins > f")
             try await a.waitFor("conflict-count", "1", of: "f")
+            try await world.shell(
+                """
+                mkdir -p "$HOME/.config/ubiquity"
+                printf 'app.this-app = default\\napp.other-app = notes, photos\\n' > "$HOME/.config/ubiquity/config"
+                """)
             let arguments = [a.containerState + "/control.sock", Self.sources.path]
             let outcome = try await world.attempt(["/usr/bin/python3", "-c", Self.program] + arguments, within: 120)
             #expect(outcome.status == 0, "\(outcome)")
@@ -91,6 +97,18 @@ import Testing
             response = connection.getresponse()
             return response.status, json.loads(response.read())["code"]
 
+        def of_app(name, route):
+            connection = Local("localhost")
+            connection.request(next(iter(api["paths"][route])).upper(), route, None, {"Ubiquity-App": name})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read()).get("code")
+
+        # Who x what: an app whose list lacks this container is refused at every route, and changes nothing.
+        for route in sorted(routes):
+            assert of_app("other-app", route) == (403, "accessDenied"), route
+        # An app with the container in its list, and one without a list.
+        for name in ("this-app", "unlisted"):
+            assert of_app(name, "/v1/status")[0] == 200, name
         call("/v1/events")
         call("/v1/status")
         call("/v1/items/status", paths=["f", "d", "none"])

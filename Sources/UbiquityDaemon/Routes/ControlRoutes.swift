@@ -12,6 +12,11 @@ struct ControlRoutes: Sendable {
     func router() -> Router<BasicRequestContext> {
         let router = Router()
         router.add(middleware: UnknownRoutes())
+        let pool = commands.parts.pool
+        router.add(
+            middleware: AppRights(container: commands.parts.settings.container) {
+                try await pool.run { try UserConfiguration.load() }
+            })
         addItemRoutes(to: router)
         addVersionRoutes(to: router)
         addMountRoutes(to: router)
