@@ -3,6 +3,8 @@ import Testing
 @testable import UbiquityCloudStore
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
+import UbiquityWire
 
 /// The features of a cloud's data stop older programs as far as they must. AW-05, AW-06.
 @Suite struct CloudFeatureTests {
