@@ -12,18 +12,20 @@ import UbiquityWire
 @Suite struct AccountImportTests {
     /// The account before, and a folder in place of the new mount.
     private final class Bench {
-        let folder: TemporaryFolder
-        let pool = BlockingPool(name: "import-test", threads: 2)
+        let root: TemporaryFolder
+        let pool: BlockingPool
         let cloud: Cloud
         let service: any CloudService
         private var numbers: UInt64 = 0
 
-        var target: String { folder("target") }
+        var target: String { root("target") }
 
         init() async throws {
-            folder = try TemporaryFolder()
-            let data = folder("cloud"), pool = pool
-            try FileSystem.makeDirectory(folder("target"))
+            root = try TemporaryFolder()
+            let pool = BlockingPool(name: "import-test", threads: 2)
+            self.pool = pool
+            let data = root("cloud")
+            try FileSystem.makeDirectory(root("target"))
             let cloud = try await pool.run {
                 try Cloud(
                     data: data, timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool,
@@ -78,7 +80,7 @@ import UbiquityWire
         ) async throws -> AccountImport.Report {
             try await AccountImport(
                 from: service, to: target, keepsOriginals: copies, packages: .standard,
-                journal: folder("journal"), pool: pool
+                journal: root("journal"), pool: pool
             ).run(paths, confirm: confirm) { _ in }
         }
 
