@@ -81,7 +81,7 @@ final class AccountFollower: Sendable {
         if before.renew(account) { return AccountReport(hasChanged: true, account: before.parts.account) }
         if !before.account.isVacant {
             // First an empty container: the old one must be closed before the next one opens its files.
-            try await exchange(before, with: vacancy(account.isVacant ? account : .signedOut(Self.noOne), bound), bound)
+            try await exchange(before, with: vacancy(account.isVacant ? account : .changing, bound), bound)
             FaultPoints.reach("account.left")
         }
         if account.isVacant {
@@ -95,9 +95,6 @@ final class AccountFollower: Sendable {
         if let waiting { after.relabel(account, waiting) }
         return AccountReport(hasChanged: true, account: after.parts.account, absence: waiting)
     }
-
-    /// The account between two others.
-    private static let noOne = SignIn(url: "", account: "", token: "", certificates: nil)
 
     /// Opens the container of an account. If that fails, the mount stays empty and says why.
     private func enter(_ account: DeviceAccount, _ bound: Bound) async throws {

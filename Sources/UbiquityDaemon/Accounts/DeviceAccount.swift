@@ -12,6 +12,8 @@ package enum DeviceAccount: Hashable, Sendable {
     case signedIn(SignIn)
     /// The user has signed out of this account; mounts show an empty folder.
     case signedOut(SignIn)
+    /// Between two accounts, while a mount closes one and opens the other.
+    case changing
     /// The user has turned documents off; mounts show an empty folder. The sign-in is nil for the embedded cloud.
     case off(SignIn?)
 
@@ -35,7 +37,7 @@ package enum DeviceAccount: Hashable, Sendable {
     var vacancy: String? {
         switch self {
         case .embedded, .signedIn: nil
-        case .signedOut: "signed out"
+        case .signedOut, .changing: "signed out"
         case .off: Self.offText
         }
     }
@@ -46,6 +48,7 @@ package enum DeviceAccount: Hashable, Sendable {
     var name: String {
         switch self {
         case .embedded, .off(nil): DeviceFolder.localAccount
+        case .changing: ""
         case .signedIn(let signIn), .signedOut(let signIn), .off(let signIn?): signIn.account
         }
     }
@@ -93,6 +96,7 @@ extension DeviceAccount {
         let former: SignIn?, state: String, remedy: String
         switch self {
         case .embedded, .signedIn: return nil
+        case .changing: return "the account is changing"
         case .signedOut(let signIn):
             (former, state, remedy) = (signIn, "signed out", "sign in as \(signIn.account) to continue")
         case .off(let signIn):
