@@ -70,7 +70,7 @@ open class Document: FilePresenter {
     let place: DocumentPlace
     var known: DocumentStamp?
     var container: String?
-    /// The account to which the document belongs, while it is presented.
+    /// The document's account while it is presented.
     var identity: UbiquityIdentityToken??
     var isPresenting = false
     var isRelinquishedToWriter = false
