@@ -115,7 +115,8 @@ import UbiquityWire
         "POST /containers/{container}/items/{item}/links": [401, 401, 404, 404, 403, 403, 403],
         "POST /containers/{container}/move": [401, 401, 400, 400, 403, 403, 403],
         "POST /containers/{container}/selection": [401, 401, 400, 400, 403, 403, 403],
-        "POST /containers/{container}/upload": [401, 401, 415, 415, 403, 403, 403],
+        // The kind of the body is checked before the form's secret, which is in the body.
+        "POST /containers/{container}/upload": [401, 401, 415, 415, 403, 403, 415],
         "POST /containers/{container}/trash/empty": [401, 401, 200, 200, 403, 403, 403],
         "POST /containers/{container}/items/{item}/conflicts/{version}": [401, 401, 400, 400, 403, 403, 403],
         // The item goes into the trash here, and for ever in the next row.
