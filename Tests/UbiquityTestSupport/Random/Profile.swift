@@ -28,7 +28,7 @@ package enum Profile: String, Sendable, CaseIterable {
     static func of(_ seed: UInt64) -> Profile {
         let order: [Profile] = [
             .storm, .disks, .reunion, .storm, .pairs, .disks, .cloud, .documents, .turns, .pairs, .storm, .disks, .outage,
-            .folders, .documents, .disks, .together, .cloud, .masses, .pairs,
+            .folders, .documents, .hostile, .together, .cloud, .masses, .pairs,
         ]
         return order[Int(seed % UInt64(order.count))]
     }
