@@ -29,7 +29,7 @@ extension Performer {
     func restoreEarlier() async throws {
         guard let path = try anyPath({ $0.kind == .file }) else { return }
         let row = try device.live(path)
-        let earlier = try await device.link.versions(of: row.id).filter { $0.kind == .history }
+        let earlier = try await device.life.engine.service.versions(of: row.id).filter { $0.kind == .history }
         guard !earlier.isEmpty else { return }
         let version = random.pick(earlier)
         note("restores \(version.id) of \(path)")
