@@ -35,6 +35,8 @@ import UbiquityTestSupport
                 #expect(lines(world, " a: an upload waits", "name=f", "the account is full").count == round)
                 world.cloud.setQuota(10_000_000)
                 try await world.settle()
+                // The next look finds nothing that waits.
+                try await world.sleep(.seconds(10))
             }
         }
     }
