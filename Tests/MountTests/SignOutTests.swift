@@ -69,7 +69,8 @@ import UbiquityControl
             #expect(try await a.shell("cat d/f g p; ls -A") == "text\nother\nwaits\nd\ng\np")
             try await watcher.waitFor("CREATE ./p", "CREATE,ISDIR ./d")
             try await a.wait("--uploaded")
-            try await a.unmount()
+            watcher.end()
+            try await a.unmount("--lazy")
         }
     }
 

@@ -153,6 +153,7 @@ import Testing
         assert answer("GET", "/v1/nothing", None) == (404, "notFound")
         assert answer("DELETE", "/", None) == (404, "notFound")
         call("/v1/doctor", check=True, quick=True)
+        assert call("/v1/account")["hasChanged"] is False
         call("/v1/offline")
         call("/v1/online")
         call("/v1/stop", lazy=True)
