@@ -187,6 +187,37 @@ package final class DaemonConnection: Sendable {
         }
     }
 
+    // MARK: Key-values
+
+    package func keyValues(in store: String) async throws -> KeyValueList {
+        try await answer(to: request(Self.route(store), .GET))
+    }
+
+    /// Exchanges key-values with the cloud, and returns the store's.
+    package func synchronizeKeyValues(in store: String) async throws -> KeyValueList {
+        try await answer(to: request(Self.route(store), .POST))
+    }
+
+    package func keyValue(_ key: String, in store: String) async throws -> KeyValueReport {
+        try await answer(to: request(Self.route(store, key), .GET))
+    }
+
+    /// Returns when the set is on the disk.
+    package func setKeyValue(_ key: String, in store: String, to value: PropertyValue) async throws -> KeyValueReport {
+        try await answer(
+            to: request(Self.route(store, key), .PUT, KeyValueWrite(value: KeyValueContent(value))))
+    }
+
+    package func removeKeyValue(_ key: String, in store: String) async throws -> KeyValueReport {
+        try await answer(to: request(Self.route(store, key), .DELETE))
+    }
+
+    private static func route(_ store: String, _ key: String? = nil) -> String {
+        let route = (key == nil ? ControlRoute.keyValues : ControlRoute.keyValue)
+            .replacing("{store}", with: PercentEncoding.encode(store))
+        return key.map { route.replacing("{key}", with: PercentEncoding.encode($0)) } ?? route
+    }
+
     // MARK: Coordination
 
     /// Registers a client and passes its messages to `each`. Returns when the daemon ends; throws what `each` throws.

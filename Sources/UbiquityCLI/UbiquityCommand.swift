@@ -17,7 +17,8 @@ struct UbiquityCommand: AsyncParsableCommand {
             ImportCommand.self,
             StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
-            OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
+            OnlineCommand.self, KeyValueCommand.self,
+            VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
             PublishCommand.self, DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self,
             RunCommand.self, AutostartCommand.self, ReferenceCommand.self,
         ])

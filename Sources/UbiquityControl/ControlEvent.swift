@@ -40,6 +40,8 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case identityChanged = "identity-changed"
         /// Many deletions wait for the user's decision; `error` has their number and the commands that decide.
         case deletionsHeld = "deletions-held"
+        /// Keys of the key-value store show other values, or a set was refused: `store`, `reason`, `changedKeys`.
+        case keyValuesChanged = "key-values-changed"
     }
 
     package var kind: Kind
@@ -65,6 +67,10 @@ package struct ControlEvent: Codable, Hashable, Sendable {
     package var question: UInt64?
     /// The requested steps, as in `ClientNews`.
     package var steps: [String]?
+    /// The key-value store, why its values changed (`KeyValueReason`), and the keys.
+    package var store: String?
+    package var reason: String?
+    package var changedKeys: [String]?
 
     package init(
         _ kind: Kind, time: Double, itemID: String? = nil, path: String? = nil, oldPath: String? = nil,

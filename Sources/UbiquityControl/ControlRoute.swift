@@ -58,6 +58,10 @@ package enum ControlRoute {
     package static let account = "/v1/account"
     /// GET: a `CoordinationStatus`.
     package static let coordination = "/v1/coordination"
+    /// GET: a `KeyValueList`. POST without a body: the same, after an exchange with the cloud.
+    package static let keyValues = "/v1/kv/{store}"
+    /// GET: a `KeyValueReport`. PUT `KeyValueWrite` and DELETE: the same, after the set is on the disk.
+    package static let keyValue = "/v1/kv/{store}/{key}"
     /// GET: a server-sent stream of `ControlEvent`.
     package static let events = "/v1/events"
     /// POST `QueryRequest`: a server-sent stream of `QueryNews`.

@@ -15,7 +15,9 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let keepVersions = "keep-versions"
     private static let trustSuid = "trust-suid"
     private static let visibleConflicts = "visible-conflicts"
-    private static let switches = [trustSuid, visibleConflicts]
+    private static let keyValue = "key-value"
+    private static let keyValuePrefix = keyValue + "."
+    private static let switches = [trustSuid, visibleConflicts, keyValue]
     /// In days: a hundred years.
     package static let longestKeep = 36_525.0
 
@@ -24,7 +26,7 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// The names of all settings.
     static let settings = lists + lists.map { $0 + ".standard" }
-        + ["merge.EXTENSION", "app.NAME", quota, keep, keepVersions] + switches
+        + ["merge.EXTENSION", "app.NAME", quota, keep, keepVersions] + switches + ["key-value.CONTAINER"]
 
     /// All values of each name, in order.
     private var values: [String: [String]] = [:]
@@ -84,7 +86,8 @@ package struct UserConfiguration: Hashable, Sendable {
             return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
         }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
-        guard switches.contains(name) || lists.contains(where: { name == $0 + ".standard" }) else {
+        let isSwitch = switches.contains(name) || name.hasPrefix(keyValuePrefix)
+        guard isSwitch || lists.contains(where: { name == $0 + ".standard" }) else {
             return "there is no setting '\(name)'; there are \(settings.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
@@ -138,6 +141,12 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// `visible-conflicts = yes`: mounts show losing versions as entries beside their documents.
     package var showsConflicts: Bool { values[Self.visibleConflicts]?.last == "yes" }
+
+    /// Whether a container has key-values on this device: `key-value.CONTAINER = no`, else `key-value = no`, turns them
+    /// off.
+    package func hasKeyValues(of container: ContainerID) -> Bool {
+        (values[Self.keyValuePrefix + container.name] ?? values[Self.keyValue])?.last != "no"
+    }
 
     private static func days(_ text: String) -> Double? {
         Double(text).flatMap { (0...longestKeep).contains($0) ? $0 : nil }

@@ -21,4 +21,15 @@ extension StandardStreams {
         }
         return line
     }
+
+    /// Reads standard input to its end, or one byte more than the limit.
+    package static func readAll(limit: Int) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](), buffer = [UInt8](repeating: 0, count: 65_536)
+        while bytes.count <= limit {
+            let count = try retrying { read(0, &buffer, buffer.count) }
+            if count == 0 { break }
+            bytes += buffer[..<count]
+        }
+        return bytes
+    }
 }

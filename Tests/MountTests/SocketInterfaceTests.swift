@@ -54,21 +54,27 @@ import Testing
             for item in value if kind == "array" else []:
                 check(item, schema["items"], place + "[]")
             if kind == "object":
+                if "properties" not in schema:
+                    for name in value:
+                        check(value[name], schema["additionalProperties"], place + "." + name)
+                    return
                 unknown = set(value) - set(schema["properties"])
                 missing = set(schema["required"]) - set(value)
                 assert not unknown and not missing, (place, "unknown", unknown, "missing", missing)
                 for name in value:
                     check(value[name], schema["properties"][name], place + "." + name)
 
-        def call(route, status=200, **message):
-            (method, operation), = api["paths"][route].items()
+        def call(route, status=200, method=None, path_of=None, **message):
+            if method is None:
+                (method, operation), = api["paths"][route].items()
+            operation = api["paths"][route][method]
             used.add(route)
             body = None
             if "requestBody" in operation:
                 check(message, operation["requestBody"]["content"]["application/json"]["schema"], route + " request")
                 body = json.dumps(message)
             connection = Local("localhost")
-            connection.request(method.upper(), route, body)
+            connection.request(method.upper(), path_of or route, body)
             answer = connection.getresponse()
             assert answer.status == status, (route, answer.status, answer.read())
             (media, content), = operation["responses"][str(status)]["content"].items()
@@ -143,6 +149,13 @@ import Testing
         assert refused("/v1/items/status", 413, paths=["x" * (17 << 20)]) == "tooLarge"
         call("/v1/presenters/remove", client=client, presenter=presenter)
         call("/v1/clients/leave", client=client)
+        theme = "/v1/kv/default/th%2Feme%20%C3%A9"
+        call("/v1/kv/{store}/{key}", method="put", path_of=theme, value={"dictionary": {"a": {"array": [{"integer": 1}]}}})
+        assert call("/v1/kv/{store}/{key}", method="get", path_of=theme)["key"] == "th/eme \u00e9"
+        call("/v1/kv/{store}", method="post", path_of="/v1/kv/default")
+        assert len(call("/v1/kv/{store}", method="get", path_of="/v1/kv/default")["items"]) == 1
+        call("/v1/kv/{store}/{key}", method="delete", path_of=theme)
+        call("/v1/kv/{store}/{key}", 409, method="get", path_of="/v1/kv/default/none")
         call("/v1/trash", limit=10)
         call("/v1/trash/restore", 409, item="none")
         call("/v1/deletions", decision="confirm")

@@ -35,6 +35,12 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Run random claims of programs and apps on an arbiter, instead of devices and a cloud.")
     var claims = false
 
+    @Flag(help: "Run random sets of key-values on devices and two accounts, instead of documents.")
+    var keyValues = false
+
+    @Option(help: "A fault of the key-values to plant: \(KeyValueFault.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var breakKeyValues: KeyValueFault?
+
     @Flag(help: "Print each seed with the hash of its trace.")
     var hashes = false
 
@@ -53,9 +59,11 @@ struct Simulate: ParsableCommand {
         for seed in all {
             if seconds > within { break }
             count += 1
-            if try claims ? !runClaims(seed) : !runWorld(seed) {
+            let isGood = try keyValues || breakKeyValues != nil
+                ? runKeyValues(seed) : claims ? runClaims(seed) : runWorld(seed)
+            if !isGood {
                 failed.append(seed)
-                if failed.count >= failures || `break` != nil { break }
+                if failed.count >= failures || `break` != nil || breakKeyValues != nil { break }
             }
         }
         let isLate = seconds > within
@@ -83,6 +91,14 @@ struct Simulate: ParsableCommand {
         return false
     }
 
+    private func runKeyValues(_ seed: UInt64) -> Bool {
+        var run = RandomKeyValues(seed: seed, fault: breakKeyValues)
+        guard let failure = run.play() else { return true }
+        let fault = breakKeyValues.map { " --break-key-values \($0.rawValue)" } ?? ""
+        print("seed \(seed) failed: \(failure)\nagain: scripts/simulate --key-values --seed \(seed)\(fault)\n")
+        return false
+    }
+
     private func report(_ plan: Plan, _ failure: SimulationFailure) {
         print("seed \(plan.seed) (\(plan.profile.rawValue)) failed: \(failure.reason)")
         var shortest = (plan: plan, failure: failure)
@@ -102,3 +118,4 @@ struct Simulate: ParsableCommand {
 
 extension PlantedFault: ExpressibleByArgument {}
 extension Profile: ExpressibleByArgument {}
+extension KeyValueFault: ExpressibleByArgument {}

@@ -101,3 +101,24 @@ import UbiquityCore
         #expect(try !UserConfiguration("package.standard = no").packages.isPackage(ItemName("a.rtfd"), []))
     }
 }
+
+/// The switch of key-values.
+@Suite struct KeyValueSettingTests {
+    @Test("KV-19: key-values are turned off for one container or for all, apart from documents")
+    func keyValuesHaveASwitchOfTheirOwn() throws {
+        let notes = try #require(ContainerID("notes")), other = try #require(ContainerID("other"))
+        #expect(UserConfiguration("").hasKeyValues(of: notes))
+        let one = UserConfiguration("key-value.notes = no")
+        #expect(!one.hasKeyValues(of: notes) && one.hasKeyValues(of: other) && one.complaints == [])
+        let all = UserConfiguration("key-value = no\nkey-value.other = yes")
+        #expect(!all.hasKeyValues(of: notes) && all.hasKeyValues(of: other))
+        #expect(UserConfiguration("key-value.notes = perhaps").complaints.count == 1)
+    }
+
+    @Test("KV-18: versions are compared number by number")
+    func versionsAreComparedByNumbers() {
+        #expect(MountKeyValues.isVersion("0.9.0", below: "0.10.0"))
+        #expect(!MountKeyValues.isVersion("1.0.0", below: "1.0.0"))
+        #expect(!MountKeyValues.isVersion("1.2", below: "1.1.9"))
+    }
+}

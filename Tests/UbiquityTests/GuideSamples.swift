@@ -109,6 +109,18 @@ private enum FirstProgram2 {
     }
 }
 
+private func keyValues1(show: (String) -> Void) async throws {
+    let store = UbiquitousKeyValueStore(storeIdentifier: "org.example.reader")
+    let changes = store.externalChanges
+    await store.synchronize()
+    show(store.string(forKey: "theme") ?? "light")
+    store.set("dark", forKey: "theme")
+    store.set(["chapter": 3, "page": 12], forKey: "place")
+    for await change in changes where change.changedKeys.contains("theme") {
+        show(store.string(forKey: "theme") ?? "light")
+    }
+}
+
 private func packages1(url: URL, text: String) async throws {
     let coordinator = FileCoordinator()
     let package = try await coordinator.coordinate(readingItemAt: url) { try await FileWrapper(url: $0) }

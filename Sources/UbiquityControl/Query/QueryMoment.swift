@@ -1,7 +1,7 @@
 import UbiquityCore
 
 /// Times in a query: "2026-11-20", "2026-11-20T10:11:12Z", "now", "now-7d", "-12h".
-enum QueryMoment {
+package enum QueryMoment {
     private static let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800]
 
     /// The times that can be written: from the first second of the year 1 to the last of 9999.
@@ -13,7 +13,7 @@ enum QueryMoment {
     }
 
     /// Seconds since 1970-01-01 UTC; nil if the text is not a time.
-    static func seconds(_ text: String, now: Double) -> Double? { moment(text, now: now).map(clamped) }
+    package static func seconds(_ text: String, now: Double) -> Double? { moment(text, now: now).map(clamped) }
 
     private static func moment(_ text: String, now: Double) -> Double? {
         let text = text.lowercased()

@@ -69,7 +69,7 @@ struct EmbeddedCloudService: CloudService {
     func usage() async throws -> CloudUsage { try await reaching { try await base.usage() } }
 
     /// Every call of `CloudService` may be repeated, so one more try after a start is harmless.
-    private func reaching<Value>(
+    func reaching<Value>(
         unless isUnderWay: () -> Bool = { false }, _ call: () async throws -> Value
     ) async throws -> Value {
         let begin = timekeeper.uptime()

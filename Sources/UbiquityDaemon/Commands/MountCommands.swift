@@ -17,6 +17,7 @@ struct MountCommands: Sendable {
     let administration: AdministrationCommands
     let coordination: CoordinationCommands
     let items: ItemCommands
+    let keyValues: KeyValueCommands
     let publish: PublishCommands
     let status: StatusCommand
     let trash: TrashCommands
@@ -31,6 +32,7 @@ struct MountCommands: Sendable {
         administration = AdministrationCommands(parts: parts)
         coordination = CoordinationCommands(parts: parts)
         items = ItemCommands(parts: parts)
+        keyValues = KeyValueCommands(parts: parts, events: events)
         publish = PublishCommands(parts: parts)
         status = StatusCommand(parts: parts)
         trash = TrashCommands(parts: parts)

@@ -85,10 +85,26 @@ struct MountAssembly {
             kernel: features ?? KernelFeatures(
                 passthrough: passthrough, rings: RequestRings(refusal: rings.refusal, policy: serving)),
             coordination: coordination,
-            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
+            presenters: presenters, keyValues: try makeKeyValues(idle, options), timekeeper: timekeeper,
+            startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [Self.lostIndexNotice(setAside, contents)])
                 + contents.movedAside.map(Self.folderNotice) + Self.lowDiskNotice(engine)
                 + (rings.notice.map { [$0] } ?? []))
+    }
+
+    /// The key-value stores, unless the configuration turns them off, or the mount is between two accounts.
+    private func makeKeyValues(_ idle: IdleParts, _ options: UserConfiguration) throws -> MountKeyValues? {
+        guard options.hasKeyValues(of: settings.container),
+            let owner = try account.keyValueAccount(ofDevice: settings.deviceFolder)
+        else { return nil }
+        let client = idle.client.keyValues
+        let service: any KeyValueService
+        if let embedded = idle.service as? EmbeddedCloudService {
+            service = EmbeddedKeyValues(base: client, embedded: embedded)
+        } else {
+            service = client
+        }
+        return try MountKeyValues(idle, settings, owner, service, logger.part("key-values"))
     }
 
     /// A warning if the disk has less free space than the floor at the start. Nothing is refused then, so no error

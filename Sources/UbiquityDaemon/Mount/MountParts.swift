@@ -45,6 +45,8 @@ struct MountParts: Sendable {
     var kernel: KernelFeatures
     var coordination: Coordination
     var presenters: PresenterPump
+    /// Nil if the configuration turns them off.
+    var keyValues: MountKeyValues?
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger

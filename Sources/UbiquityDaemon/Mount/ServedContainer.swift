@@ -119,6 +119,7 @@ final class ServedContainer: Sendable {
             if !isVacant {
                 work.engine = [
                     Task { await parts.engine.run() }, Task { await merges.run() },
+                    Task { await parts.keyValues?.run() },
                 ]
             }
             work.others = [
@@ -175,6 +176,7 @@ final class ServedContainer: Sendable {
     /// Closes the container after `stopWork`.
     func close() async throws {
         await parts.client.shutdown()
+        parts.keyValues?.close()
         do { try parts.engine.tidyUp() } catch {
             parts.logger.warning("cannot remove unused files; the next start does it", metadata: ["reason": "\(error)"])
         }

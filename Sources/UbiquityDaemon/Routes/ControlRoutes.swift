@@ -20,6 +20,7 @@ struct ControlRoutes: Sendable {
         addItemRoutes(to: router)
         addVersionRoutes(to: router)
         addMountRoutes(to: router)
+        KeyValueRoutes(commands: commands.keyValues, responder: responder).add(to: router)
         CoordinationRoutes(commands: commands.coordination, responder: responder).add(to: router)
         QueryRoutes(commands: commands, responder: responder).add(to: router)
         return router
@@ -88,7 +89,7 @@ struct ControlRoutes: Sendable {
     }
 
     private func events() async throws -> Response {
-        let hub = commands.events, timekeeper = commands.parts.timekeeper
+        let hub = commands.events, timekeeper = commands.parts.timekeeper, keyValues = commands.keyValues
         guard let (number, signals) = hub.listen() else {
             return try await responder.refuse(
                 UbiquityError(.tooManyRequests, "too many listeners: at most \(EventHub.maximumListeners)"))
@@ -97,6 +98,7 @@ struct ControlRoutes: Sendable {
             ResponseBody { writer in
                 defer { hub.forget(number) }
                 try await writer.write(Responder.event(ControlEvent(.listening, at: timekeeper.now())))
+                for event in keyValues.takeUnheard() { try await writer.write(Responder.event(event)) }
                 // A write reveals that the client has gone, at the latest the heartbeat's.
                 for await signal in signals {
                     if hub.takeLoss(of: number) {

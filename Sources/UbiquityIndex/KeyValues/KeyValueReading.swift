@@ -120,10 +120,14 @@ struct KeyValueSwitch {
     /// - Returns: the keys that show another value now.
     func run(handsOver: Bool) throws -> [KeyValueNews] {
         let before = try from.rows()
+        let old = Self.values(before)
         if handsOver {
-            for row in before where row.isSignedOut { try handOver(row) }
+            for account in try KeyValueTable.signedOutAccounts(to.db) where account != to.account {
+                let table = KeyValueTable(db: to.db, account: account)
+                for row in try table.rows("signedOut <> 0") { try handOver(row, of: table) }
+            }
         }
-        let old = Self.values(before), new = Self.values(try to.rows())
+        let new = Self.values(try to.rows())
         var changes = [(store: KeyValueStoreID, reason: KeyValueReason, key: KeyValueKey)]()
         for place in Set(old.keys).union(new.keys) where old[place] != new[place] {
             changes.append((place.store, .accountChange, place.key))
@@ -132,7 +136,7 @@ struct KeyValueSwitch {
     }
 
     /// Makes a set pending in the new account. A later set there stays. An earlier account does not give it again.
-    private func handOver(_ row: KeyValueRow) throws {
+    private func handOver(_ row: KeyValueRow, of from: KeyValueTable) throws {
         var given = row
         given.isSignedOut = false
         try from.put(given)

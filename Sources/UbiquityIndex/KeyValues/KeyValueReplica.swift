@@ -82,7 +82,7 @@ package final class KeyValueReplica: Sendable {
             if bytes == nil, old?.value == nil { return }
             let before = try table.usage(of: store)
             try before.replacing(old?.value, with: bytes).requireAllowed(after: before)
-            let state = try table.state()
+            var state = try table.state()
             let entry = KeyValueEntry(
                 value: bytes, stamp: KeyValueStamp(time: timekeeper.now().nanoseconds, device: device.id),
                 deviceName: device.name, mark: mark)
@@ -92,6 +92,9 @@ package final class KeyValueReplica: Sendable {
             row.epoch = old?.epoch ?? 0
             row.isPending = true
             row.seen = state.hasSynced ? state.clock : 0
+            // The set before may be on its way: the next one must be later than that, too.
+            state.clock = state.clock.addingClamped(1)
+            try table.put(state)
             row.isSignedOut = account.isSignedOut
             try table.put(row)
         }

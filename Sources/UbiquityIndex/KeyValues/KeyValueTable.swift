@@ -54,6 +54,13 @@ struct KeyValueTable {
         return db.lastInsertedRowID
     }
 
+    /// The accounts with sets that no account has got yet.
+    static func signedOutAccounts(_ db: Database) throws -> [Int64] {
+        var numbers = [Int64]()
+        try db.run("SELECT DISTINCT account FROM entries WHERE signedOut <> 0", []) { numbers.append($0.int(0)) }
+        return numbers
+    }
+
     func state() throws -> KeyValueAccountRow {
         try db.first(
             """

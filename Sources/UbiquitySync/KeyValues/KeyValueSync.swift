@@ -159,6 +159,16 @@ package final class KeyValueSync: Sendable {
         }
     }
 
+    /// Waits until the account's values were once read completely.
+    package func awaitFirstReading() async throws {
+        while true {
+            let generation = progress.generation
+            if try await environment.pool.run({ [replica] in try replica.hasSynced() }) { return }
+            try Task.checkCancellation()
+            await progress.wait(since: generation, atMost: Self.pollInterval, environment.timekeeper)
+        }
+    }
+
     /// Sends the pending sets and reads those of others, now.
     /// - Throws: the reason if that fails now. The sets stay, and are sent later.
     package func synchronize() async throws {
@@ -170,6 +180,10 @@ package final class KeyValueSync: Sendable {
         // A round that is under way may have begun before the call.
         var end = state.withLock { $0.rounds } + 2
         while true {
+            if let absence = connection.absence, absence.code == .signedOut {
+                throw UbiquityError(
+                    .signedOut, "this device is signed out", remedy: "the sets are kept; sign in: ubiquity login")
+            }
             let generation = progress.generation
             work.fire()
             let (rounds, failure) = state.withLock { ($0.rounds, $0.failure) }
