@@ -20,6 +20,12 @@ struct KeyValueCommands: MountCommand {
         }
     }
 
+    /// Sends the news of a switch of the account to the listeners of the mount, if there are any.
+    func announce() {
+        guard events.hasListeners else { return }
+        for event in takeUnheard() { events.send(event) }
+    }
+
     /// Events that happened before anybody listened.
     func takeUnheard() -> [ControlEvent] {
         (parts.keyValues?.relay.takeUnheard() ?? []).map { ControlEvent($0, at: parts.timekeeper.now()) }

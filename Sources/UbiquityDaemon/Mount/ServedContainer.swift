@@ -151,6 +151,7 @@ final class ServedContainer: Sendable {
         event.state = contact.state
         event.error = account.isVacant ? contact.reason : nil
         commands.events.send(event)
+        commands.keyValues.announce()
     }
 
     /// The mount is ending: another process may wait for the container.
