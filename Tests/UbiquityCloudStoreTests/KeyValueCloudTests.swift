@@ -130,7 +130,10 @@ import UbiquityWire
             let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
             try database.writeWithoutTransaction { db in
                 try db.execute(
-                    sql: "DROP TABLE keyValues; DROP TABLE keyValueFeeds; PRAGMA user_version = 12")
+                    sql: """
+                        ALTER TABLE containers DROP COLUMN displayName;
+                        DROP TABLE keyValues; DROP TABLE keyValueFeeds; PRAGMA user_version = 12
+                        """)
             }
             try database.close()
         }
