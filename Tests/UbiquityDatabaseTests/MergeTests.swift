@@ -116,6 +116,20 @@ import UbiquityDatabase
         #expect(try second.rows("SELECT * FROM person") == [])
     }
 
+    @Test func valueLaterThanADeletionSurvivesIt() throws {
+        let first = try Peer(log), second = try Peer(log), third = try Peer(log)
+        try first.write("INSERT INTO person (id, last) VALUES ('p', 'old')")
+        try exchange(first, second, third)
+        try first.write("DELETE FROM person")
+        try first.publish()
+        for number in 1...5 { try second.write("UPDATE person SET last = ?", ["second \(number)"]) }
+        try second.load()
+        try third.load()
+        try third.write("INSERT INTO person (id, last) VALUES ('p', 'third')")
+        try exchange(first, second, third)
+        for peer in [first, second, third] { #expect(try peer.rows("SELECT last FROM person") == [["second 5"]]) }
+    }
+
     @Test func laterWriteWinsEvenIfItsClockIsAYearBehind() throws {
         let first = try Peer(log, at: 1_700_000_000_000), second = try Peer(log, at: 1_668_000_000_000)
         try first.write("INSERT INTO person (id, last) VALUES ('p', 'first')")

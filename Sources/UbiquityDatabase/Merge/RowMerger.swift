@@ -107,8 +107,9 @@ struct RowMerger {
         if clock.isLive {
             try wasLive ? change(row, bytes, winners, void) : appear(row, bytes, winners, void)
         } else {
-            if wasLive { try disappear(row, bytes) }
-            try keepLate(row, bytes, winners, void)
+            var late = wasLive ? try disappear(row, bytes, clock) : [:]
+            late.merge(winners) { $1 }
+            try keepLate(row, bytes, late, void)
         }
         try store(clock, table, bytes)
     }
@@ -170,13 +171,20 @@ struct RowMerger {
         }
     }
 
-    /// A row that is live no longer.
-    private mutating func disappear(_ row: RowName, _ bytes: [UInt8]) throws {
-        if try parked.fetch(row.table, bytes) != nil {
+    /// A row that is live no longer. Returns its values that are later than the deletion: they count if an insertion
+    /// before them arrives.
+    private mutating func disappear(
+        _ row: RowName, _ bytes: [UInt8], _ clock: RowClock
+    ) throws -> [Int: DatabaseValue] {
+        let values: [Int: DatabaseValue]
+        if let waiting = try parked.fetch(row.table, bytes) {
+            values = waiting.values
             try parked.remove(row.table, bytes)
         } else {
+            values = try visibleValues(row)
             try hide(row)
         }
+        return values.filter { clock.cells[row.table.columns[$0.key].number] != nil }
     }
 
     private mutating func hide(_ row: RowName) throws {
