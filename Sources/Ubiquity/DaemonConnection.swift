@@ -105,6 +105,13 @@ package final class DaemonConnection: Sendable {
         }
     }
 
+    /// Evicts items and passes each result to `each` as soon as it is known.
+    package func evict(_ wanted: EvictRequest, each: (ItemResult) async throws -> Void) async throws {
+        try await lines(of: request(ControlRoute.evict, .POST, wanted)) { line in
+            try await each(ControlCodec.decode(ItemResult.self, from: line))
+        }
+    }
+
     package func itemStatus(of paths: [String], each: (ItemStatusLine) async throws -> Void) async throws {
         try await lines(of: request(ControlRoute.itemStatus, .POST, PathsRequest(paths: paths))) { line in
             try await each(ControlCodec.decode(ItemStatusLine.self, from: line))

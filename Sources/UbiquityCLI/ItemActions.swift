@@ -30,6 +30,8 @@ struct ItemAction {
     var already: String
     /// Whether the remaining bytes of the mount's downloads measure the progress.
     var downloads = false
+    /// For evictions, in seconds: how long the files were not used; nil for all files.
+    var unusedFor: Double?
 
     /// Runs the action. Ends with exit code 1 if an item failed, and with 3 if nothing was done because the cloud is
     /// unreachable.
@@ -41,7 +43,7 @@ struct ItemAction {
             try await located.forEachMount { daemon, items in
                 let watch = downloads ? DownloadWatch(doing, daemon, progress) : nil
                 defer { watch?.end() }
-                try await daemon.act(route, on: items.map(\.relativePath)) { result in
+                try await perform(on: items.map(\.relativePath), daemon) { result in
                     progress.clear()
                     try results.add(result, among: items)
                     if watch?.isShown != true { progress.update("\(doing) … \(Output.count(results.count, "item"))") }
@@ -52,6 +54,13 @@ struct ItemAction {
         }
         guard results.failures > 0 else { return }
         throw ExitCode(results.failedForWantOfCloud ? ExitStatus.unreachable : ExitStatus.failed)
+    }
+
+    private func perform(
+        on paths: [String], _ daemon: DaemonConnection, each: (ItemResult) async throws -> Void
+    ) async throws {
+        guard let unusedFor else { return try await daemon.act(route, on: paths, each: each) }
+        try await daemon.evict(EvictRequest(paths: paths, unusedFor: unusedFor), each: each)
     }
 
     /// Prints results as they arrive and counts those that only the sum shows.

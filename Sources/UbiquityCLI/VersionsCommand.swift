@@ -31,6 +31,7 @@ struct VersionsCommand: AsyncParsableCommand {
     private static func text(of version: VersionReport) -> String {
         var notes = [String]()
         if !version.isAvailable { notes.append("not uploaded yet") }
+        if let origin = version.origin { notes.append("\(origin.rawValue), by a program of this device") }
         if let error = version.mergeError { notes.append("not merged: \(error)") }
         let time = TerminalStyle.time(version.modifiedAt)
         let columns = [

@@ -39,6 +39,19 @@ package final class PartialContent: Sendable {
         presence = Lock(PresenceMap(count: manifest.count))
     }
 
+    /// A complete file on this device that is not in the content store. Its chunks have no names: it is only read.
+    package convenience init(id: ContentID, whole file: FileDescriptor) throws(UbiquityError) {
+        let size = try describing("examine the content", at: "content \(id)") { () throws(Errno) in
+            try file.status().size
+        }
+        let length = Int64(Limits.maximumChunkLength)
+        let manifest = stride(from: Int64(0), to: size, by: Int64.Stride(length)).map { start in
+            ChunkReference(id: ChunkID(digest: []), length: Int(min(length, size - start)))
+        }
+        try self.init(id: id, file: file, manifest: manifest, size: size)
+        for index in manifest.indices { mark(index) }
+    }
+
     package var manifest: Manifest { layout.manifest }
     /// Size of the whole content in bytes.
     package var size: Int64 { layout.size }

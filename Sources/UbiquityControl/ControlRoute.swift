@@ -13,11 +13,20 @@ package enum ControlRoute {
     package static let itemStatus = "/v1/items/status"
     /// POST `PathsRequest`: one `ItemResult` a line, each as soon as it is known.
     package static let download = "/v1/items/download"
+    /// The same with an `EvictRequest`.
     package static let evict = "/v1/items/evict"
     package static let pin = "/v1/items/pin"
     package static let unpin = "/v1/items/unpin"
+    /// POST `SyncControlRequest`: a `SyncControlReport`.
+    package static let syncControl = "/v1/items/sync"
     /// POST `PathsRequest` with one path: a `VersionsReport`.
     package static let versions = "/v1/versions"
+    /// The name of the folder in a container's state folder for contents that a client passes to the daemon.
+    package static let incomingName = "incoming"
+    /// POST `VersionAddition`: a `VersionReport`.
+    package static let addVersion = "/v1/versions/add"
+    /// POST `VersionChange`: a `VersionReport`.
+    package static let changeVersion = "/v1/versions/change"
     /// POST `ResolveRequest`: a `ResolveReport`.
     package static let resolve = "/v1/versions/resolve"
     /// POST `RestoreRequest`: a `RestoreReport`.
@@ -50,6 +59,8 @@ package enum ControlRoute {
     /// POST `PresenterRemoval` and `PresenterAnswer`: an `Acknowledgement`.
     package static let removePresenter = "/v1/presenters/remove"
     package static let answer = "/v1/presenters/answer"
+    /// POST `MoveAnnouncement`: an `Acknowledgement`.
+    package static let moves = "/v1/presenters/moves"
     /// POST `ClaimMessage`: a line with a `ClaimReport` when it is granted or refused; empty lines before.
     package static let claims = "/v1/claims"
     /// POST `ClaimEnd`: an `Acknowledgement`.

@@ -120,6 +120,22 @@ package struct PresenterAnswer: Codable, Hashable, Sendable {
     }
 }
 
+/// `ControlRoute.moves`: an item leaves the mount. It is sent twice: without `destination` while the item is still in
+/// its old place, and with it when the move is done. Presenters of the item then get its new place.
+package struct MoveAnnouncement: Codable, Hashable, Sendable {
+    package var client: UInt64
+    /// The item's path in the mount before the move.
+    package var path: String
+    /// The absolute path after the move.
+    package var destination: String?
+
+    package init(client: UInt64, path: String, destination: String? = nil) {
+        self.client = client
+        self.path = path
+        self.destination = destination
+    }
+}
+
 /// One item of a claim.
 package struct ClaimItem: Codable, Hashable, Sendable {
     package enum Use: String, Codable, CaseIterable, Hashable, Sendable {

@@ -6,6 +6,19 @@ package struct PathsRequest: Codable, Hashable, Sendable {
     package init(paths: [String]) { self.paths = paths }
 }
 
+/// `ControlRoute.evict`.
+package struct EvictRequest: Codable, Hashable, Sendable {
+    /// From the mount's root, without a slash in front; the root itself is empty.
+    package var paths: [String]
+    /// In seconds: only files that no program on this device has used for so long.
+    package var unusedFor: Double?
+
+    package init(paths: [String], unusedFor: Double? = nil) {
+        self.paths = paths
+        self.unusedFor = unusedFor
+    }
+}
+
 /// The result for one item of a request. A folder yields one for each item in it.
 package struct ItemResult: Codable, Hashable, Sendable {
     package var path: String

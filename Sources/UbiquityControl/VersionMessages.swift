@@ -1,3 +1,46 @@
+/// Why a program has added a version.
+package enum VersionOrigin: String, Codable, CaseIterable, Hashable, Sendable {
+    case autosaved
+    case manual
+    /// The content that a restored version replaced.
+    case restored
+}
+
+/// `ControlRoute.addVersion`: adds a version to a file. It stays on this device.
+package struct VersionAddition: Codable, Hashable, Sendable {
+    package var path: String
+    /// The name of the content in the folder `ControlRoute.incomingName` of the state folder. The daemon takes it.
+    package var content: String
+    package var origin: VersionOrigin
+    /// Whether the daemon may remove it to make space.
+    package var isDiscardable: Bool
+    /// Seconds since 1970-01-01 UTC; nil for now.
+    package var modifiedAt: Double?
+
+    package init(
+        path: String, content: String, origin: VersionOrigin, isDiscardable: Bool, modifiedAt: Double? = nil
+    ) {
+        self.path = path
+        self.content = content
+        self.origin = origin
+        self.isDiscardable = isDiscardable
+        self.modifiedAt = modifiedAt
+    }
+}
+
+/// `ControlRoute.changeVersion`: changes a version that a program has added.
+package struct VersionChange: Codable, Hashable, Sendable {
+    package var path: String
+    package var version: String
+    package var isDiscardable: Bool
+
+    package init(path: String, version: String, isDiscardable: Bool) {
+        self.path = path
+        self.version = version
+        self.isDiscardable = isDiscardable
+    }
+}
+
 /// One version of a file.
 package struct VersionReport: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
@@ -25,6 +68,10 @@ package struct VersionReport: Codable, Hashable, Sendable {
     package var isAvailable: Bool
     /// Why the merge command of its file type did not merge it; nil if no command ran or is configured.
     package var mergeError: String?
+    /// Why a program on this device has added it; nil for other versions.
+    package var origin: VersionOrigin?
+    /// Whether the daemon may remove it to make space; only for versions that programs have added.
+    package var isDiscardable: Bool?
 
     package init(
         id: String, kind: Kind, name: String?, displayName: String, device: String, modifiedAt: Double, size: Int64,

@@ -43,13 +43,17 @@ package enum StatusAttribute: String, AttributeName, CaseIterable, Hashable {
     /// The name of the `UbiquityError.Code`.
     case downloadingErrorCode = "downloading-error-code"
     case uploadingErrorCode = "uploading-error-code"
+    /// Whether a program has paused the sync of the file.
+    case isSyncPaused = "is-sync-paused"
     /// On the top folder only.
     case identityToken = "identity-token"
 
     package static let listed = allCases.filter(\.isListed)
 
     /// Whether `listxattr` shows it.
-    package var isListed: Bool { ![.downloadingErrorCode, .uploadingErrorCode, .identityToken].contains(self) }
+    package var isListed: Bool {
+        ![.downloadingErrorCode, .uploadingErrorCode, .isSyncPaused, .identityToken].contains(self)
+    }
 
     /// Prefix of all computed and control attributes.
     package static let prefix = "user.ubiquity."

@@ -35,7 +35,9 @@ struct EngineTransfers: TransferStatus {
         let remote: RemoteItem?
         do { remote = try index.peek { try $0.remote(id: row.id) } } catch { return nil }
         // The transfer does not need conflicts, and counting them in a folder takes a while.
-        return Self.transfer(engine.status.status(of: row, remote, conflicts: 0))
+        var transfer = Self.transfer(engine.status.status(of: row, remote, conflicts: 0))
+        transfer.isPaused = engine.control.isPaused(key)
+        return transfer
     }
 
     func transfer(below folder: ItemKey) -> ItemTransfer? {
@@ -86,6 +88,9 @@ struct EngineVersions: VersionSource {
     func tree(of version: RemoteVersion) async throws -> PackageTree {
         try await engine.versionDownloads.tree(of: version)
     }
+    func hasAppVersions(_ key: ItemKey) -> Bool { engine.appVersions.hasVersions(key) }
+    var itemsWithAppVersions: [ItemKey] { engine.appVersions.items }
+    func removeAppVersion(_ version: VersionID) -> Bool { engine.appVersions.remove(version) }
 }
 
 /// Carries out the control attributes. On a folder they apply to all its contents.

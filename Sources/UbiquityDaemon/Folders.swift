@@ -107,6 +107,12 @@ struct ContainerFolder: Hashable, Sendable {
 
     var index: String { Path.join(path, "index.db") }
     var content: String { Path.join(path, "content") }
+    /// The versions that programs have added.
+    var appVersions: String { Path.join(path, "versions") }
+    /// The list of files whose sync is paused.
+    var pausedItems: String { Path.join(path, "paused") }
+    /// Contents of versions that programs are about to add.
+    var incoming: String { Path.join(path, ControlRoute.incomingName) }
     var staging: String { Path.join(path, "staging") }
     var lock: String { Path.join(path, "lock") }
     var controlSocket: String { Path.join(path, ControlRoute.socketName) }

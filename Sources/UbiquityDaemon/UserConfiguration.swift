@@ -15,6 +15,8 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let keepVersions = "keep-versions"
     private static let trustSuid = "trust-suid"
     private static let visibleConflicts = "visible-conflicts"
+    private static let previews = "previews"
+    private static let previewsLimit = "previews.limit"
     private static let keyValue = "key-value"
     private static let keyValuePrefix = keyValue + "."
     private static let switches = [trustSuid, visibleConflicts, keyValue]
@@ -26,7 +28,8 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// The names of all settings.
     static let settings = lists + lists.map { $0 + ".standard" }
-        + ["merge.EXTENSION", "app.NAME", quota, keep, keepVersions] + switches + ["key-value.CONTAINER"]
+        + ["merge.EXTENSION", "app.NAME", quota, keep, keepVersions, previews, previewsLimit] + switches
+        + ["key-value.CONTAINER"]
 
     /// All values of each name, in order.
     private var values: [String: [String]] = [:]
@@ -84,6 +87,14 @@ package struct UserConfiguration: Hashable, Sendable {
         }
         if name == keepVersions {
             return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
+        }
+        if name == previews {
+            return (try? ItemName(value)) == nil
+                ? "'previews' is the name of a folder, for example Previews, or 'none'" : nil
+        }
+        if name == previewsLimit {
+            return (try? ByteSize.parse(value)).map { $0 >= 0 } == true
+                ? nil : "'previews.limit' is a size, for example 64K"
         }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
         let isSwitch = switches.contains(name) || name.hasPrefix(keyValuePrefix)
@@ -146,6 +157,15 @@ package struct UserConfiguration: Hashable, Sendable {
     /// off.
     package func hasKeyValues(of container: ContainerID) -> Bool {
         (values[Self.keyValuePrefix + container.name] ?? values[Self.keyValue])?.last != "no"
+    }
+
+    /// `previews = FOLDER`: the folder of previews at a container's root, `none` for no such folder; `previews.limit =
+    /// SIZE`: the largest preview that is downloaded early.
+    var earlyPreviews: EarlyPreviews.Rule {
+        let name = values[Self.previews]?.last ?? EarlyPreviews.Rule.standardFolder
+        let limit = values[Self.previewsLimit]?.last.flatMap { try? ByteSize.parse($0) }
+        return EarlyPreviews.Rule(
+            folder: name == "none" ? nil : try? ItemName(name), limit: limit ?? EarlyPreviews.Rule.standardLimit)
     }
 
     private static func days(_ text: String) -> Double? {

@@ -29,6 +29,10 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var settlingSteps = SyncLimits.settlingSteps
     /// Whether records that break `RecordRules` are ignored. False only in a simulator.
     package var checksRecords = true
+    /// The folder of the versions that programs add (`AppVersions`). Nil keeps none.
+    package var appVersions: String?
+    /// The list of files whose sync is paused. Nil forgets them with the process.
+    package var pausedItems: String?
     /// The id of this boot of the machine.
     package var boot: [UInt8]
     /// The owner of items from other devices.

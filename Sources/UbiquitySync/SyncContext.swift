@@ -36,7 +36,9 @@ package final class SyncContext: Sendable {
         self.environment = environment
         let timekeeper = environment.timekeeper
         connection = Connection(timekeeper: timekeeper, random: environment.random)
-        agenda = Agenda(timekeeper: timekeeper, random: environment.random, logger: environment.logger)
+        agenda = Agenda(
+            timekeeper: timekeeper, random: environment.random, logger: environment.logger,
+            pausedItems: configuration.pausedItems)
     }
 
     package var timekeeper: any Timekeeper { environment.timekeeper }

@@ -26,6 +26,7 @@ package final class SyncEngine: SyncRoom {
     let claims: PackageClaims
     package let fetch: FetchRooms
     package let versions: VersionService
+    package let appVersions: AppVersions
     let maintenance: Maintenance
     let push: PushRooms
     private let waits: WaitReader
@@ -44,8 +45,9 @@ package final class SyncEngine: SyncRoom {
         sender = CommitSender(context)
         feedReader = FeedReader(context)
         claims = PackageClaims(context)
-        fetch = FetchRooms(context, claims)
-        versions = VersionService(context)
+        appVersions = AppVersions(folder: configuration.appVersions)
+        fetch = FetchRooms(context, claims, appVersions)
+        versions = VersionService(context, appVersions)
         push = PushRooms(context, sender, claims, fetch.packages)
         waits = WaitReader(
             status: StatusReader(context: context, fetch: fetch), claims: claims, hold: push.hold)
@@ -62,7 +64,11 @@ package final class SyncEngine: SyncRoom {
     /// Repairs what the last run may have left half done. Call it before the mount serves programs.
     /// - Returns: how many contents of a lost index were set aside.
     @discardableResult
-    package func recover() throws -> Int { try maintenance.recovery.recover() }
+    package func recover() throws -> Int {
+        let setAside = try maintenance.recovery.recover()
+        try appVersions.load { key in try index.row(key: key).map { !$0.isDeleted } ?? false }
+        return setAside
+    }
 
     /// Runs until the task is cancelled. Call `recover()` first.
     package func run() async {
@@ -149,6 +155,7 @@ package final class SyncEngine: SyncRoom {
 // Short ways to the most frequent requests of programs and commands.
 extension SyncEngine: Materializer {
     package var status: StatusReader { StatusReader(context: context, fetch: fetch) }
+    package var control: SyncControl { SyncControl(context: context) }
     package var trash: Trash { Trash(context: context, sender: sender) }
     package var powerLoss: PowerLoss { PowerLoss(context: context) }
     package var downloader: Downloader { fetch.downloader }

@@ -23,6 +23,12 @@ package enum Path {
         directory.last == UInt8(ascii: "/") ? directory + name : directory + [UInt8(ascii: "/")] + name
     }
 
+    /// A new name in the folder for temporary files (`$TMPDIR`, else "/tmp"). Nothing is made there.
+    package static func temporary(_ prefix: String) -> String {
+        let folder = ProcessHost.variable("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        return join(folder, prefix + String(SystemRandom().next(), radix: 36))
+    }
+
     private static func withoutTrailingSlashes(_ path: String) -> String {
         var end = path.utf8.endIndex
         while end > path.utf8.startIndex {

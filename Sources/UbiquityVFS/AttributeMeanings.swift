@@ -36,6 +36,7 @@ extension StatusAttribute {
             )
         case .downloadingErrorCode: ("code or empty", "The code of `downloading-error`, see `errors.md`.")
         case .uploadingErrorCode: ("code or empty", "The code of `uploading-error`, see `errors.md`.")
+        case .isSyncPaused: ("0, 1", "1 if a program has paused the sync of the file.")
         case .identityToken: ("text", "The token of the signed-in account. Only the top folder has it.")
         }
     }

@@ -56,6 +56,7 @@ package struct ItemFacts: Sendable {
         case .uploadingErrorCode: isUploaded ? "" : transfer?.uploadingError?.code.rawValue ?? ""
         case .isUploaded: flag(isUploaded)
         case .isUploading: flag(transfer?.isUploading ?? false)
+        case .isSyncPaused: flag(transfer?.isPaused ?? false)
         case .percentUploaded: isUploaded ? "100" : String(percentUploaded)
         case .uploadingError: isUploaded ? "" : transfer?.uploadingError?.description ?? ""
         default: ""

@@ -10,6 +10,8 @@ package struct ItemTransfer: Hashable, Sendable {
     /// 0 … 100; nil if not known.
     package var percentUploaded: Int?
     package var uploadingError: UbiquityError?
+    /// Whether a program has paused the sync of the file.
+    package var isPaused = false
     /// For a folder: downloaded bytes of incomplete files below it.
     package var downloadedBytes: Int64 = 0
     /// For a folder: uploaded bytes of files below it whose upload is not complete.

@@ -49,6 +49,10 @@ final class VersionDecisions: Room {
             let name = try ItemName.checked(name)
             return .later { [self] in
                 guard let version = try await versions.version(named: name, of: key) else { throw Errno.ENOENT }
+                if context.parts.versions.removeAppVersion(version.id) {
+                    if let caller { versions.emptied.add(key, by: caller.pid, now: context.parts.timekeeper.uptime()) }
+                    return
+                }
                 // Only the cloud's retention erases an earlier version: `rm -r` would erase it on all devices.
                 guard version.kind == .conflict else { throw Errno.EPERM }
                 if isPackage { try await packages.requireEmptied(version, of: key) }

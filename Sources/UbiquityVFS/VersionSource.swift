@@ -17,6 +17,22 @@ package protocol VersionSource: Sendable {
 
     /// The contents of a package version.
     func tree(of version: RemoteVersion) async throws -> PackageTree
+
+    /// Whether programs on this device have added versions to the item.
+    func hasAppVersions(_ key: ItemKey) -> Bool
+
+    /// The items to which programs on this device have added versions.
+    var itemsWithAppVersions: [ItemKey] { get }
+
+    /// Removes a version that a program has added. Returns false for other versions.
+    func removeAppVersion(_ version: VersionID) -> Bool
+}
+
+/// For a source without versions of programs.
+extension VersionSource {
+    package func hasAppVersions(_ key: ItemKey) -> Bool { false }
+    package var itemsWithAppVersions: [ItemKey] { [] }
+    package func removeAppVersion(_ version: VersionID) -> Bool { false }
 }
 
 /// The names of versions in their file's folder.

@@ -53,6 +53,7 @@ final class VersionsFolder: Room {
 
     private func hasVersions(_ row: ItemRow) throws -> Bool {
         guard row.kind == .file || row.kind == .directory, !row.isDeleted else { return false }
+        if context.parts.versions.hasAppVersions(row.key) { return true }
         return try index.read { reader in
             try !reader.conflicts(of: row.id).isEmpty || reader.remote(id: row.id)?.hasHistory == true
         }
@@ -143,13 +144,26 @@ final class VersionsFolder: Room {
                     last = name
                     result.append(VersionsListing.Entry(name: name, node: .file(key), kind: .directory))
                 }
-                if rows.count < Self.versionsPage { return result }
+                if rows.count < Self.versionsPage { return try result + appEntries(in: directory, beside: result) }
             }
         case .file(let key):
             let kind = try index.row(key: key)?.kind ?? .file
             return try await namedVersions(of: key).map { name, version in
                 VersionsListing.Entry(name: name, node: .version(version.id, of: key), kind: kind)
             }
+        }
+    }
+
+    /// The files of a directory whose only versions are those that programs have added.
+    private func appEntries(
+        in directory: ItemKey, beside entries: [VersionsListing.Entry]
+    ) throws -> [VersionsListing.Entry] {
+        let known = Set(entries.map(\.name))
+        return try context.parts.versions.itemsWithAppVersions.compactMap { key in
+            guard let row = try index.row(key: key), !row.isDeleted, let entry = row.entry, entry.parent == directory,
+                !known.contains(entry.name)
+            else { return nil }
+            return VersionsListing.Entry(name: entry.name, node: .file(key), kind: .directory)
         }
     }
 

@@ -82,6 +82,35 @@ final class Session {
                 try await FileVersion.removeOtherVersionsOfItem(at: $0)
             }
         case "open": try await open(path)
+        default: try await performOnFile(words, path)
+        }
+    }
+
+    private func performOnFile(_ words: [String], _ path: String) async throws {
+        let files = UbiquityFileManager.default
+        switch words.first {
+        case "add-version":
+            let version = try await FileVersion.addVersionOfItem(
+                at: url(path), withContentsOf: url(path), origin: .manual, isDiscardable: true)
+            Probe.say("added \(version.origin?.rawValue ?? "") \(version.hasLocalContents) \(version.isDiscardable)")
+        case "upload-copy":
+            try await FileCoordinator().coordinate(readingItemAt: url(path), options: .forUploading) { copy in
+                try await FileCoordinator().coordinate(writingItemAt: url(path)) { _ in
+                    Probe.say("copy \(copy.lastPathComponent) \(try Data(contentsOf: copy).count > 0)")
+                }
+            }
+        case "move-out":
+            try await files.setUbiquitous(false, itemAt: url(path), destinationURL: URL(filePath: words[2]))
+        case "pause": try await files.pauseSyncForUbiquitousItem(at: url(path))
+        case "resume": try await files.resumeSyncForUbiquitousItem(at: url(path))
+        case "fetch":
+            let version = try await files.fetchLatestRemoteVersionOfItem(at: url(path))
+            let text = String(decoding: try await version.contents(), as: UTF8.self).split(separator: "\n").joined()
+            Probe.say("fetched \(text)")
+        case "exclude":
+            var values = UbiquitousItemResourceValues()
+            values.ubiquitousItemIsExcludedFromSync = words[2] == "yes"
+            try await UbiquitousItem(at: url(path)).setResourceValues(values)
         default: try await performOnDocument(words)
         }
     }
@@ -215,7 +244,9 @@ final class Watcher: FilePresenter {
     func accommodatePresentedSubitemDeletion(at url: URL) async throws { Probe.say("accommodate deletion of \(name(url))") }
     func presentedItemDidMove(to url: URL) async { Probe.say("moved to \(name(url))") }
     func presentedItemDidChange() async { Probe.say("changed") }
-    func presentedItemDidChangeUbiquityAttributes() async { Probe.say("attributes") }
+    func presentedItemDidChangeUbiquityAttributes(_ attributes: Set<UbiquitousItem.Key>) async {
+        Probe.say(attributes.isEmpty ? "no attributes" : "attributes")
+    }
     func presentedSubitemDidChange(at url: URL) async { Probe.say("subitem changed \(name(url))") }
     func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async { Probe.say("subitem moved \(name(oldURL)) \(name(url))") }
     func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {

@@ -154,11 +154,23 @@ import Testing
             for runTime in Self.all where try await isInstalled(runTime.name, runTime.program, b) {
                 try await expectWhole(runTime.script, b, wanted, runTime.name)
             }
-            // Swift's `String(contentsOfFile:)` opens with O_NONBLOCK.
-            try await b.ubiquity("evict", "f")
-            let path = b.mountPoint + "/f"
-            let text = try await Task.detached { try String(contentsOfFile: path, encoding: .utf8) }.value
-            #expect(text.hasSuffix("\n200000\n") && text.hasPrefix("1\n"))
+            // Foundation opens files with O_NONBLOCK.
+            let path = b.mountPoint + "/f", url = URL(filePath: path)
+            let reads: [(String, @Sendable () throws -> String)] = [
+                ("contentsOfFile", { try String(contentsOfFile: path, encoding: .utf8) }),
+                ("contentsOf", { try String(contentsOf: url, encoding: .utf8) }),
+                ("Data", { String(decoding: try Data(contentsOf: url), as: UTF8.self) }),
+                ("mapped", { String(decoding: try Data(contentsOf: url, options: .alwaysMapped), as: UTF8.self) }),
+                ("uncached", { String(decoding: try Data(contentsOf: url, options: .uncached), as: UTF8.self) }),
+                ("handle", {
+                    String(decoding: try FileHandle(forReadingFrom: url).readToEnd() ?? Data(), as: UTF8.self)
+                }),
+            ]
+            for (name, read) in reads {
+                try await b.ubiquity("evict", "f")
+                let text = try await Task.detached { try read() }.value
+                #expect(text.hasSuffix("\n200000\n") && text.hasPrefix("1\n"), "\(name)")
+            }
         }
     }
 

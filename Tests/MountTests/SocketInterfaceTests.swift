@@ -28,7 +28,7 @@ import Testing
     }
 
     private static let program = #"""
-        import http.client, json, re, socket, sys
+        import http.client, json, os, re, socket, sys
         address, sources = sys.argv[1:]
         api = json.load(open(sources + "/openapi.json"))
         routes = set(re.findall(r'"(/v1/[^"]*)"', open(sources + "/ControlRoute.swift").read()))
@@ -124,6 +124,18 @@ import Testing
         call("/v1/items/evict", paths=["g", "none"])
         conflict = [v for v in call("/v1/versions", paths=["f"])["versions"] if v["kind"] == "conflict"][0]
         call("/v1/versions", 409, paths=["none"])
+        assert call("/v1/items/sync", path="g", action="pause")["isPaused"]
+        assert not call("/v1/items/sync", path="g", action="resume")["isPaused"]
+        fetched = call("/v1/items/sync", path="g", action="fetch")
+        os.unlink(os.path.join(os.path.dirname(address), "incoming", fetched["content"]))
+        assert call("/v1/items/sync", path="g", action="upload", failsOnConflict=True)["version"]["kind"] == "current"
+        incoming = os.path.join(os.path.dirname(address), "incoming")
+        os.makedirs(incoming, exist_ok=True)
+        open(os.path.join(incoming, "x"), "w").write("draft")
+        draft = call("/v1/versions/add", path="g", content="x", origin="manual", isDiscardable=False)
+        assert draft["size"] == 5 and draft["name"] and not os.listdir(incoming), draft
+        assert call("/v1/versions/change", path="g", version=draft["id"], isDiscardable=True)["isDiscardable"]
+        assert refused("/v1/versions/add", path="g", content="../f", origin="manual", isDiscardable=True) == "invalid"
         call("/v1/versions/restore", path="f", version=conflict["id"], to="kept")
         call("/v1/versions/resolve", path="f", keep="current")
         link = call("/v1/publish", path="f", lifetime=60)["link"]
@@ -134,6 +146,10 @@ import Testing
         client = call("/v1/clients", name="te\x1bst\n", answerTime=5)[0]["client"]
         assert call("/v1/coordination")["clients"][0]["name"] == "te\ufffdst\ufffd"
         presenter = call("/v1/presenters", client=client, path="f", abilities=["save-changes"])["presenter"]
+        assert refused("/v1/presenters/moves", client=client, path="f", destination="/tmp/f") == "notFound"
+        call("/v1/presenters/moves", client=client, path="f")
+        assert refused("/v1/presenters/moves", client=client, path="f", destination="f") == "invalid"
+        call("/v1/presenters/moves", client=client, path="f", destination="/tmp/f")
         claim = call("/v1/claims", client=client, items=[{"path": "f", "use": "write"}], presenter=presenter, token="t")[0]
         assert call("/v1/coordination")["claims"][0]["items"] == ["write f"]
         call("/v1/claims/end", client=client, claim=claim["claim"])

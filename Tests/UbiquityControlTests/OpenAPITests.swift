@@ -20,7 +20,10 @@ import UbiquityControl
         "QueryRequest.scopes.items": texts(QueryScope.self),
         "ResolveReport.awaits": texts(VersionAwaits.self),
         "RestoreReport.awaits": texts(VersionAwaits.self),
+        "SyncControlRequest.action": texts(SyncControlRequest.Action.self),
+        "VersionAddition.origin": texts(VersionOrigin.self),
         "VersionReport.kind": texts(VersionReport.Kind.self),
+        "VersionReport.origin": texts(VersionOrigin.self),
     ]
 
     private static func texts<Word: CaseIterable & RawRepresentable>(_ words: Word.Type) -> [String]

@@ -118,6 +118,15 @@ package final class CoordinationClient: Sendable {
             within: DaemonConnection.answerTimeout)
     }
 
+    /// Announces that an item leaves the mount.
+    ///
+    /// - Parameter destination: The absolute path after the move; nil before the move.
+    package func announceMove(of path: String, to destination: String?) async throws {
+        let _: Acknowledgement = try await connection.ask(
+            ControlRoute.moves, MoveAnnouncement(client: number, path: path, destination: destination),
+            within: DaemonConnection.answerTimeout)
+    }
+
     package func answer(_ question: UInt64, refusal: String? = nil) async throws {
         let _: Acknowledgement = try await connection.ask(
             ControlRoute.answer, PresenterAnswer(client: number, question: question, refusal: refusal),

@@ -8,9 +8,15 @@ actor CoordinationHub {
     static let shared = CoordinationHub()
 
     /// Claims granted together. The items may lie in several mounts.
-    struct HeldClaim: Sendable {
+    final class HeldClaim: Sendable {
         let places: [URL]
-        fileprivate let claims: [(client: CoordinationClient, claim: UInt64)]
+        private let claims: [(client: CoordinationClient, claim: UInt64)]
+        private let isHeld = Lock(true)
+
+        fileprivate init(places: [URL], claims: [(client: CoordinationClient, claim: UInt64)]) {
+            self.places = places
+            self.claims = claims
+        }
 
         /// Downloads the missing content of the files to be read. Programs that open files without waiting, as
         /// Foundation does, then find the whole content.
@@ -22,7 +28,11 @@ actor CoordinationHub {
             }
         }
 
-        func end() async { await CoordinationHub.end(claims) }
+        /// Gives the claims back. A second call does nothing.
+        func end() async {
+            guard isHeld.withLock({ isHeld in defer { isHeld = false }; return isHeld }) else { return }
+            await CoordinationHub.end(claims)
+        }
     }
 
     /// A mount as a program sees it.
@@ -50,6 +60,11 @@ actor CoordinationHub {
             self.number = number
             self.desk = desk
         }
+
+        /// Whether this is the presenter's registration, or that of the document its item belongs to.
+        func isOf(_ presenter: any FilePresenter) -> Bool {
+            self.presenter === presenter || (self.presenter as? PrimaryFollower)?.presenter === presenter
+        }
     }
 
     /// Connections that are open or being opened, by state folder.
@@ -61,7 +76,7 @@ actor CoordinationHub {
     /// Counts the overflows: each time, the daemon left messages out.
     private var losses = 0
 
-    var presenters: [any FilePresenter] { registrations.map(\.presenter) }
+    var presenters: [any FilePresenter] { registrations.map(\.presenter).filter { !($0 is PrimaryFollower) } }
 
     // MARK: Claims
 
@@ -110,7 +125,17 @@ actor CoordinationHub {
 
     // MARK: Presenters
 
+    /// Registers a presenter and, if its item belongs to a document, a follower of that document.
     func add(_ presenter: any FilePresenter) async throws {
+        try await register(presenter, abilities: PresenterDesk.abilities)
+        guard let primary = await presenter.primaryPresentedItemURL else { return }
+        do { try await register(PrimaryFollower(primary, of: presenter), abilities: []) } catch {
+            await remove(presenter)
+            throw error
+        }
+    }
+
+    private func register(_ presenter: any FilePresenter, abilities: [String]) async throws {
         let url = await presenter.presentedItemURL
         guard let (mount, path) = try Self.locate(url) else {
             throw UbiquityError(.notFound, "not in a mounted container", at: url.path)
@@ -122,7 +147,8 @@ actor CoordinationHub {
             if additions == 0 { early = [:] }
         }
         let before = losses
-        let number = try await Self.present(path, at: client)
+        let observed = await ObservedAttributes(presenter.observedPresentedItemUbiquityAttributes, of: url)
+        let number = try await Self.present(path, abilities, at: client)
         guard clients.isCurrent(connection, of: mount.stateFolder) else {
             // If the daemon still runs, it skips a presenter that does not answer.
             try? await client.stopPresenting(number)
@@ -130,7 +156,7 @@ actor CoordinationHub {
             throw UbiquityError(.stale, "the mount has ended", at: path)
         }
         let desk = PresenterDesk(
-            presenter, number: number,
+            presenter, number: number, observed: observed,
             // If an answer does not reach the daemon, the daemon treats it as late.
             answer: { try? await client.answer($0, refusal: $1) }, place: { Self.url($0, in: mount) })
         registrations.append(Registration(presenter, mount, connection, client, number, desk))
@@ -140,20 +166,36 @@ actor CoordinationHub {
     }
 
     /// Waits for the registration even if the task is cancelled. Without the presenter's number nobody could remove it.
-    private static func present(_ path: String, at client: CoordinationClient) async throws -> UInt64 {
-        let number = try await Task { try await client.present(path, abilities: PresenterDesk.abilities) }.value
+    private static func present(
+        _ path: String, _ abilities: [String], at client: CoordinationClient
+    ) async throws -> UInt64 {
+        let number = try await Task { try await client.present(path, abilities: abilities) }.value
         guard Task.isCancelled else { return number }
         await evenIfCancelled { try? await client.stopPresenting(number) }
         throw CancellationError()
     }
 
     func remove(_ presenter: any FilePresenter) async {
-        for registration in registrations where registration.presenter === presenter {
+        let gone = registrations.filter { $0.isOf(presenter) }
+        for registration in gone {
             registration.desk.close()
             // If the daemon has ended, it no longer knows the presenter.
             await Self.evenIfCancelled { try? await registration.client.stopPresenting(registration.number) }
         }
-        registrations.removeAll { $0.presenter === presenter }
+        registrations.removeAll { $0.isOf(presenter) }
+    }
+
+    // MARK: Moves
+
+    /// Reports a move to the mount that the item leaves. A move within a mount is a rename, and the mount sees it.
+    ///
+    /// - Parameter isDone: False before the move, while the item is still in its old place.
+    func announceMove(of url: URL, to destination: URL, isDone: Bool) async throws {
+        guard let (mount, path) = try Self.locate(url) else { return }
+        if let (other, _) = try Self.locate(destination), other == mount { return }
+        let client = try await client(of: mount).client
+        let place = String(decoding: try MountFinder.absolute(destination.path), as: UTF8.self)
+        try await client.announceMove(of: path, to: isDone ? place : nil)
     }
 
     // MARK: Connections
@@ -213,7 +255,9 @@ actor CoordinationHub {
         return (mount, String(decoding: found.relativePath, as: UTF8.self))
     }
 
+    /// The URL of a path in a mount. An item that has left the mount has an absolute path.
     private static func url(_ path: String, in mount: Mount) -> URL {
-        URL(filePath: path.isEmpty ? mount.mountPoint : "\(mount.mountPoint)/\(path)")
+        if path.hasPrefix("/") { return URL(filePath: path) }
+        return URL(filePath: path.isEmpty ? mount.mountPoint : "\(mount.mountPoint)/\(path)")
     }
 }

@@ -35,7 +35,8 @@ public struct FileCoordinator: Sendable {
         public static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
         /// The read needs only metadata: nothing is downloaded and no presenter is asked.
         public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
-        /// The read takes a snapshot.
+        /// The accessor gets a copy of the item, which is removed afterwards. A folder or package becomes a zip
+        /// archive. The claim ends as soon as the copy is made, so a long upload keeps no program waiting.
         public static let forUploading = ReadingOptions(rawValue: 8)
     }
 
@@ -56,6 +57,7 @@ public struct FileCoordinator: Sendable {
     /// Claims with the same identifier never wait for each other, even across programs.
     public let purposeIdentifier: String
     private let presenter: (any FilePresenter)?
+    private let cancellation = CoordinatorCancellation()
 
     /// Makes a coordinator for one operation.
     ///
@@ -176,26 +178,73 @@ public struct FileCoordinator: Sendable {
     ) async throws -> Result {
         let held = try await claim(intents)
         do {
-            let result = try await accessor(held.places)
-            await held.end()
-            return result
+            let snapshot = try await snapshot(of: held.places, for: intents)
+            if intents.allSatisfy(\.takesSnapshot) { await held.end() }
+            do {
+                let result = try await accessor(snapshot.places)
+                await snapshot.remove()
+                await held.end()
+                return result
+            } catch {
+                await snapshot.remove()
+                throw error
+            }
         } catch {
             await held.end()
             throw error
         }
     }
 
+    private func snapshot(of places: [URL], for intents: [FileAccessIntent]) async throws -> UploadSnapshot {
+        try await cancellation.run {
+            try await Self.mapping { try await UploadSnapshot.take(of: places, for: intents) }
+        }
+    }
+
     private func claim(_ intents: [FileAccessIntent]) async throws -> CoordinationHub.HeldClaim {
-        try await Self.mapping {
-            let held = try await CoordinationHub.shared.claim(
-                intents, purpose: purposeIdentifier, presenter: presenter)
-            do {
-                try await held.download(for: intents)
-                return held
-            } catch {
-                await held.end()
-                throw error
+        try await cancellation.run { [purposeIdentifier, presenter] in
+            try await Self.mapping {
+                let held = try await CoordinationHub.shared.claim(
+                    intents, purpose: purposeIdentifier, presenter: presenter)
+                do {
+                    try await held.download(for: intents)
+                    return held
+                } catch {
+                    await held.end()
+                    throw error
+                }
             }
+        }
+    }
+
+    /// Ends the waits of this coordinator: each gets `FileCoordinationError.userCancelled`, and so does every later
+    /// access. An accessor that runs already runs to its end.
+    public func cancel() { cancellation.cancel() }
+
+    // MARK: Moves
+
+    /// Announces that the accessor moves an item to another place. Needed only if the item leaves its container: the
+    /// mount sees a rename within a container itself. `item(at:didMoveTo:)` follows once the move is done.
+    ///
+    /// - Parameters:
+    ///   - oldURL: The URL of the item, which this coordinator claims for moving.
+    ///   - newURL: The URL after the move.
+    /// - Throws: `FileCoordinationError`, for example if the item does not exist.
+    public func item(at oldURL: URL, willMoveTo newURL: URL) async throws {
+        try await Self.mapping {
+            try await CoordinationHub.shared.announceMove(of: oldURL, to: newURL, isDone: false)
+        }
+    }
+
+    /// Announces that the accessor has moved an item. Presenters of the item get `presentedItemDidMove(to:)`.
+    ///
+    /// - Parameters:
+    ///   - oldURL: The URL before the move, as `item(at:willMoveTo:)` got it.
+    ///   - newURL: The URL of the item now.
+    /// - Throws: `FileCoordinationError`, for example if the move was not announced before.
+    public func item(at oldURL: URL, didMoveTo newURL: URL) async throws {
+        try await Self.mapping {
+            try await CoordinationHub.shared.announceMove(of: oldURL, to: newURL, isDone: true)
         }
     }
 

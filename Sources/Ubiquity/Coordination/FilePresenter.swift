@@ -14,6 +14,12 @@ import FoundationEssentials
 public protocol FilePresenter: AnyObject, Sendable {
     /// The item being presented. It is read once, when the presenter is added; later moves arrive as calls.
     var presentedItemURL: URL { get async }
+    /// The document that the presented item belongs to, for example the film of a subtitle file. Nil for an item of its
+    /// own, which is the default. A move of that document arrives as `primaryPresentedItemDidMove(to:)`.
+    var primaryPresentedItemURL: URL? { get async }
+    /// The sync attributes whose changes `presentedItemDidChangeUbiquityAttributes` reports. Read once, when the
+    /// presenter is added. By default whether the item is ubiquitous, downloaded and uploaded.
+    var observedPresentedItemUbiquityAttributes: Set<UbiquitousItem.Key> { get async }
 
     // MARK: Requests
 
@@ -56,8 +62,14 @@ public protocol FilePresenter: AnyObject, Sendable {
     func presentedItemDidMove(to url: URL) async
     /// The item's content or attributes have changed. Read the file to see the change.
     func presentedItemDidChange() async
-    /// The item's download or upload state has changed.
-    func presentedItemDidChangeUbiquityAttributes() async
+    /// The document that the presented item belongs to was moved or renamed.
+    ///
+    /// - Parameter url: The new URL of the document.
+    func primaryPresentedItemDidMove(to url: URL) async
+    /// Some of the observed sync attributes have new values.
+    ///
+    /// - Parameter attributes: The attributes that changed since the last call.
+    func presentedItemDidChangeUbiquityAttributes(_ attributes: Set<UbiquitousItem.Key>) async
     /// The item has gained a version besides the current one. Not every such version is a conflict.
     ///
     /// - Parameter identifier: The persistent identifier of the version; nil if it is not known.
@@ -103,6 +115,10 @@ public protocol FilePresenter: AnyObject, Sendable {
 /// Defaults: a presenter implements the calls it needs. The defaults agree to every request and ignore every
 /// notification.
 extension FilePresenter {
+    public var primaryPresentedItemURL: URL? { get async { nil } }
+    public var observedPresentedItemUbiquityAttributes: Set<UbiquitousItem.Key> {
+        get async { [.isUbiquitousItem, .downloadingStatus, .isUploaded] }
+    }
     public func relinquishPresentedItemToReader() async throws {}
     public func relinquishPresentedItemToWriter() async throws {}
     public func reacquirePresentedItem() async {}
@@ -112,7 +128,8 @@ extension FilePresenter {
     public func accommodatePresentedSubitemDeletion(at url: URL) async throws {}
     public func presentedItemDidMove(to url: URL) async {}
     public func presentedItemDidChange() async {}
-    public func presentedItemDidChangeUbiquityAttributes() async {}
+    public func primaryPresentedItemDidMove(to url: URL) async {}
+    public func presentedItemDidChangeUbiquityAttributes(_ attributes: Set<UbiquitousItem.Key>) async {}
     public func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {}
     public func presentedItemDidLoseVersion(_ identifier: String?) async {}
     public func presentedItemDidResolveConflictVersion(_ identifier: String?) async {}

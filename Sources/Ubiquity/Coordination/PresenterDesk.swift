@@ -20,10 +20,11 @@ final class PresenterDesk: Sendable {
     private let looksAtContent: Bool
 
     /// - Parameters:
+    ///   - observed: The sync attributes whose changes the presenter learns of; nil for none.
     ///   - answer: Sends the answer to a question; a refusal has a reason.
     ///   - place: Returns the URL of a path in the mount.
     init(
-        _ presenter: any FilePresenter, number: UInt64,
+        _ presenter: any FilePresenter, number: UInt64, observed: ObservedAttributes? = nil,
         answer: @escaping @Sendable (_ question: UInt64, _ refusal: String?) async -> Void,
         place: @escaping @Sendable (String) -> URL
     ) {
@@ -34,7 +35,11 @@ final class PresenterDesk: Sendable {
         Task {
             for await _ in signals {
                 while let message = state.withLock({ $0.queue.next() }) {
-                    await Self.hand(message, to: presenter, number: number, answer: answer, place: place)
+                    if message.kind == .ubiquityAttributesChanged {
+                        await Self.report(message, to: presenter, number: number, observed, place)
+                    } else {
+                        await Self.hand(message, to: presenter, number: number, answer: answer, place: place)
+                    }
                 }
             }
         }
@@ -68,6 +73,16 @@ final class PresenterDesk: Sendable {
         case .registered, .passedOver, .begin, .end: return
         default: await tell(message, to: presenter, number, place)
         }
+    }
+
+    /// Reports the observed attributes that have changed. Members of a folder are not observed.
+    private static func report(
+        _ message: ClientNews, to presenter: any FilePresenter, number: UInt64, _ observed: ObservedAttributes?,
+        _ place: @Sendable (String) -> URL
+    ) async {
+        guard let path = message.path, message.presenters?.contains(number) ?? false else { return }
+        let changed = await observed?.changes(at: place(path)) ?? []
+        if !changed.isEmpty { await presenter.presentedItemDidChangeUbiquityAttributes(changed) }
     }
 
     /// Handles an overflow: messages were left out, so anything may have changed.
@@ -116,7 +131,6 @@ final class PresenterDesk: Sendable {
         switch (message.kind, isOfItem) {
         case (.moved, true): await presenter.presentedItemDidMove(to: url)
         case (.moved, false): await presenter.presentedSubitem(at: place(message.oldPath ?? path), didMoveTo: url)
-        case (.ubiquityAttributesChanged, true): await presenter.presentedItemDidChangeUbiquityAttributes()
         case (.versionGained, true):
             await presenter.presentedItemDidGainVersion(message.version, isConflict: isConflict)
         case (.versionGained, false):

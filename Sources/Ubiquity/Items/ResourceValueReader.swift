@@ -18,7 +18,7 @@ struct ResourceValueReader {
             if keys.contains(.downloadingStatus) { values.ubiquitousItemDownloadingStatus = .current }
             return values
         }
-        for key in keys { try read(key, into: &values) }
+        for key in keys { try read(key, status, into: &values) }
         return values
     }
 
@@ -27,14 +27,18 @@ struct ResourceValueReader {
         return path.split(separator: UInt8(ascii: "/")).contains { $0.suffix(mark.count).elementsEqual(mark) }
     }
 
-    private func read(_ key: UbiquitousItem.Key, into values: inout UbiquitousItemResourceValues) throws {
+    private func read(
+        _ key: UbiquitousItem.Key, _ status: FileStatus, into values: inout UbiquitousItemResourceValues
+    ) throws {
         switch key {
         case .isUbiquitousItem: values.isUbiquitousItem = try flag(.isUbiquitous) ?? false
         case .isExcludedFromSync: values.ubiquitousItemIsExcludedFromSync = try flag(.isExcludedFromSync)
         case .hasUnresolvedConflicts: values.ubiquitousItemHasUnresolvedConflicts = try flag(.hasUnresolvedConflicts)
         case .containerDisplayName: values.ubiquitousItemContainerDisplayName = try text(.container)
-        case .isSyncPaused: values.ubiquitousItemIsSyncPaused = false
-        case .supportedSyncControls: values.ubiquitousItemSupportedSyncControls = []
+        case .isSyncPaused: values.ubiquitousItemIsSyncPaused = try flag(.isSyncPaused) ?? false
+        case .supportedSyncControls:
+            let isFile = try flag(.isUbiquitous) == true && status.isFile
+            values.ubiquitousItemSupportedSyncControls = isFile ? [.pauseSync, .failUploadOnConflict] : []
         case .isShared: values.ubiquitousItemIsShared = false
         case .sharedItemCurrentUserRole, .sharedItemCurrentUserPermissions, .sharedItemOwnerNameComponents,
             .sharedItemMostRecentEditorNameComponents:

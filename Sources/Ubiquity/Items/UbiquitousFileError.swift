@@ -1,3 +1,4 @@
+import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
@@ -31,6 +32,8 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case fileWriteOutOfSpace = 640
         /// Another program has changed the document since this one read it.
         case fileChangedByOther = 1026
+        /// A newer program wrote the document, and this one may not open or change it.
+        case fileFormatTooNew = 1027
         /// The operation was cancelled.
         case userCancelled = 3072
         /// Linux or this library does not support the operation.
@@ -41,6 +44,8 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case ubiquitousFileNotUploadedDueToQuota = 4354
         /// The cloud or this machine's daemon does not answer.
         case ubiquitousFileUbiquityServerNotAvailable = 4355
+        /// The cloud has a version that the file is not based on.
+        case localVersionConflictingWithServer = 4607
     }
 
     /// The kind of the failure.
@@ -58,6 +63,13 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
     }
 
     public var description: String { reason }
+
+    static func newerFormat(_ url: URL, canRead: Bool) -> UbiquitousFileError {
+        UbiquitousFileError(
+            .fileFormatTooNew,
+            "a newer program wrote the document, and this one \(canRead ? "can only read it" : "cannot read it"); "
+                + "update the program: \(url.path)")
+    }
 
     package init(_ error: UbiquityError, isWriting: Bool = true) {
         self.init(Self.code(of: error.code, isWriting: isWriting), error.description)

@@ -34,9 +34,9 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
         case containerDisplayName = "NSURLUbiquitousItemContainerDisplayNameKey"
         /// Whether the item stays on this device, by its name, an ignore file, or a `.nosync` folder.
         case isExcludedFromSync = "NSURLUbiquitousItemIsExcludedFromSyncKey"
-        /// Whether the mount is offline by command.
+        /// Whether a program has paused the sync of the file.
         case isSyncPaused = "NSURLUbiquitousItemIsSyncPausedKey"
-        /// The sync controls that the item supports: none.
+        /// The sync controls that the item supports.
         case supportedSyncControls = "NSURLUbiquitousItemSupportedSyncControlsKey"
         /// Whether the item is shared with other accounts: always false.
         case isShared = "NSURLUbiquitousItemIsSharedKey"
@@ -56,13 +56,13 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
         case percentUploaded = "NSURLUbiquitousItemPercentUploadedKey"
     }
 
-    /// The sync controls of a single item. There are none here; only a whole mount can be set offline.
+    /// The sync controls of a single item: files of a container have all of them, folders none.
     public struct SyncControls: OptionSet, Hashable, Sendable {
         public let rawValue: UInt
         public init(rawValue: UInt) { self.rawValue = rawValue }
         /// A single item's sync can be paused.
         public static let pauseSync = SyncControls(rawValue: 1)
-        /// An upload can fail on a conflict.
+        /// An upload can fail on a conflict instead of making a conflict version.
         public static let failUploadOnConflict = SyncControls(rawValue: 2)
     }
 
@@ -81,6 +81,9 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
         /// The user can read and write the item.
         case readWrite = "NSURLUbiquitousSharedItemPermissionsReadWrite"
     }
+
+    /// Makes values to be set: all are nil.
+    public init() {}
 
     /// Whether the item is meant for the cloud. It need not be uploaded yet.
     public internal(set) var isUbiquitousItem: Bool?
@@ -102,11 +105,12 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
     public internal(set) var ubiquitousItemHasUnresolvedConflicts: Bool?
     /// The name of the container for people.
     public internal(set) var ubiquitousItemContainerDisplayName: String?
-    /// Whether the item is excluded by its name, an ignore file, or a folder whose name ends in `.nosync`. Read-only.
-    public internal(set) var ubiquitousItemIsExcludedFromSync: Bool?
-    /// Whether the mount is offline by command.
+    /// Whether the item is excluded by its name, an ignore file, or a folder whose name ends in `.nosync`.
+    /// `UbiquitousItem.setResourceValues` sets it.
+    public var ubiquitousItemIsExcludedFromSync: Bool?
+    /// Whether a program has paused the sync of the file.
     public internal(set) var ubiquitousItemIsSyncPaused: Bool?
-    /// The sync controls that the item supports: none.
+    /// The sync controls that the item supports.
     public internal(set) var ubiquitousItemSupportedSyncControls: SyncControls?
     /// False: items are never shared, so role, permissions and names are nil.
     public internal(set) var ubiquitousItemIsShared: Bool?
@@ -124,6 +128,38 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
     public internal(set) var ubiquitousItemPercentDownloaded: Double?
     /// The uploaded part of the content, from 0 to 100.
     public internal(set) var ubiquitousItemPercentUploaded: Double?
+}
+
+extension UbiquitousItemResourceValues {
+    /// Returns the keys whose values differ.
+    func differences(from other: UbiquitousItemResourceValues) -> Set<Key> {
+        Set(Key.allCases.filter { self[$0] != other[$0] })
+    }
+
+    private subscript(key: Key) -> AnyHashable? {
+        switch key {
+        case .isUbiquitousItem: isUbiquitousItem
+        case .downloadingStatus: ubiquitousItemDownloadingStatus
+        case .downloadRequested: ubiquitousItemDownloadRequested
+        case .isDownloading: ubiquitousItemIsDownloading
+        case .downloadingError: ubiquitousItemDownloadingError
+        case .isUploaded: ubiquitousItemIsUploaded
+        case .isUploading: ubiquitousItemIsUploading
+        case .uploadingError: ubiquitousItemUploadingError
+        case .hasUnresolvedConflicts: ubiquitousItemHasUnresolvedConflicts
+        case .containerDisplayName: ubiquitousItemContainerDisplayName
+        case .isExcludedFromSync: ubiquitousItemIsExcludedFromSync
+        case .isSyncPaused: ubiquitousItemIsSyncPaused
+        case .supportedSyncControls: ubiquitousItemSupportedSyncControls
+        case .isDownloaded: ubiquitousItemIsDownloaded
+        case .percentDownloaded: ubiquitousItemPercentDownloaded
+        case .percentUploaded: ubiquitousItemPercentUploaded
+        // Items are never shared, so these values never change.
+        case .isShared, .sharedItemCurrentUserRole, .sharedItemCurrentUserPermissions, .sharedItemOwnerNameComponents,
+            .sharedItemMostRecentEditorNameComponents:
+            nil
+        }
+    }
 }
 
 /// An item at a URL, with its resource values.
@@ -151,6 +187,26 @@ public struct UbiquitousItem: Hashable, Sendable {
             return try ResourceValueReader(path: url.path).values(of: keys)
         } catch {
             throw UbiquitousFileError.from(error, isWriting: false)
+        }
+    }
+
+    /// Sets the values that can be set: `ubiquitousItemIsExcludedFromSync`. Other values and nil change nothing.
+    ///
+    /// An excluded item stays on this device and is deleted on the others. The exclusion is a rule in the folder's file
+    /// `.ubiquityignore`, so the name is excluded on all devices. An item that is no longer excluded is uploaded within
+    /// 15 seconds.
+    ///
+    /// - Parameter values: The new values.
+    /// - Throws: `UbiquitousFileError`: `.fileNoSuchFile`, `.fileReadUnknown` outside of all containers,
+    ///   `.fileLocking` if another rule keeps the item in sync.
+    public func setResourceValues(_ values: UbiquitousItemResourceValues) async throws {
+        guard let isExcluded = values.ubiquitousItemIsExcludedFromSync else { return }
+        try await mappingFileErrors(isWriting: true) {
+            let coordinator = FileCoordinator()
+            try await coordinator.coordinate(writingItemAt: url, options: .forMoving) { place in
+                let path = place.systemPath
+                try await FileAccess.waiting { try SyncExclusion(path: path).set(isExcluded) }
+            }
         }
     }
 

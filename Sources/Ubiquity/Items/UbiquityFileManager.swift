@@ -93,10 +93,13 @@ public struct UbiquityFileManager: Sendable {
     public func setUbiquitous(_ isUbiquitous: Bool, itemAt url: URL, destinationURL: URL) async throws {
         try await Self.mapping(isWriting: true) {
             try await ItemThreads.pool.run { try Self.check(isUbiquitous, url, destinationURL) }
-            try await FileCoordinator().coordinate(
+            let coordinator = FileCoordinator()
+            try await coordinator.coordinate(
                 writingItemAt: url, options: .forMoving, writingItemAt: destinationURL, options: .forReplacing
             ) { source, destination in
+                try await coordinator.item(at: source, willMoveTo: destination)
                 try await ItemThreads.pool.run { try ItemMover.move(source.path, to: destination.path) }
+                try await coordinator.item(at: source, didMoveTo: destination)
             }
         }
     }
@@ -154,6 +157,80 @@ public struct UbiquityFileManager: Sendable {
             await connection.close()
             if let refusal { throw refusal.error }
         }
+    }
+
+    // MARK: Sync of one file
+
+    /// Pauses the sync of a file: its content is neither sent nor replaced until `resumeSyncForUbiquitousItem`, also
+    /// after the program's end. Names, moves and deletions travel.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `.featureUnsupported` for a folder or an excluded file.
+    public func pauseSyncForUbiquitousItem(at url: URL) async throws {
+        _ = try await SyncControlCall(url).perform(.pause)
+    }
+
+    /// Resumes the sync of a paused file.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Parameter behavior: The fate of changes on both sides.
+    /// - Throws: `.localVersionConflictingWithServer`; the file stays paused then.
+    public func resumeSyncForUbiquitousItem(
+        at url: URL, with behavior: ResumeSyncBehavior = .preserveLocalChanges
+    ) async throws {
+        let call = SyncControlCall(url)
+        switch behavior {
+        case .preserveLocalChanges: _ = try await call.perform(.resume)
+        case .afterUploadWithFailOnConflict:
+            _ = try await call.perform(.upload, failsOnConflict: true)
+            _ = try await call.perform(.resume)
+        case .dropLocalChanges:
+            let version = try await fetchLatestRemoteVersionOfItem(at: url)
+            try await FileCoordinator().coordinate(writingItemAt: url) { _ = try await version.replaceItem(at: $0) }
+            _ = try await call.perform(.resume)
+        }
+    }
+
+    /// Fetches the cloud's present version of a file beside it, for example to merge it into a paused file. Read it
+    /// with `contents()` of the version.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `.ubiquitousFileUbiquityServerNotAvailable`, `.ubiquitousFileUnavailable` if it is not uploaded yet,
+    ///   `.fileNoSuchFile` if the cloud does not have the file.
+    public func fetchLatestRemoteVersionOfItem(at url: URL) async throws -> FileVersion {
+        try await SyncControlCall(url).perform(.fetch).version
+    }
+
+    /// Uploads a file's content, also that of a paused file, and returns when the cloud has it.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Parameter policy: Whether a conflict fails the upload instead of making a conflict version.
+    /// - Returns: The version at the cloud.
+    /// - Throws: `.localVersionConflictingWithServer`, `.ubiquitousFileUbiquityServerNotAvailable`,
+    ///   `.ubiquitousFileNotUploadedDueToQuota`.
+    @discardableResult
+    public func uploadLocalVersionOfUbiquitousItem(
+        at url: URL, withConflictResolutionPolicy policy: UploadConflictPolicy = .default
+    ) async throws -> FileVersion {
+        try await SyncControlCall(url).perform(.upload, failsOnConflict: policy == .failOnConflict).version
+    }
+
+    /// The fate of changes on both sides when the sync of a file is resumed.
+    public enum ResumeSyncBehavior: Int, Hashable, Sendable {
+        /// Local changes are sent. A change on both sides makes a conflict version.
+        case preserveLocalChanges = 0
+        /// Local changes are sent first. If the cloud has changes too, nothing is done.
+        case afterUploadWithFailOnConflict = 1
+        /// The cloud's version replaces the local one.
+        case dropLocalChanges = 2
+    }
+
+    /// How an upload treats a conflict.
+    public enum UploadConflictPolicy: Int, Hashable, Sendable {
+        /// A conflict makes a conflict version.
+        case `default` = 0
+        /// A conflict fails the upload.
+        case failOnConflict = 1
     }
 
     private static func mapping<Result>(isWriting: Bool, _ body: () throws -> Result) throws -> Result {

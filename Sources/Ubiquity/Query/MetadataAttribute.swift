@@ -19,6 +19,10 @@ public enum MetadataAttribute: CaseIterable, Hashable, Sendable {
     case fsCreationDate
     /// The content's modification date.
     case fsContentChangeDate
+    /// The last use on this device; of a file that nobody opened, its arrival. Uses within one day count as one.
+    case lastUsedDate
+    /// A media type from the name, such as "text/plain"; "image/*" matches a whole kind with `like`.
+    case contentType
     /// Whether the item is meant for the cloud. It need not be uploaded yet.
     case isUbiquitous
     /// Whether the content is on this device, and whether it is the newest that the device knows.
@@ -61,6 +65,8 @@ public enum MetadataAttribute: CaseIterable, Hashable, Sendable {
         case .fsSize: .size
         case .fsCreationDate: .created
         case .fsContentChangeDate: .modified
+        case .lastUsedDate: .used
+        case .contentType: .contentType
         case .isUbiquitous: .status(.isUbiquitous)
         case .downloadingStatus: .status(.downloadingStatus)
         case .isDownloaded: .isDownloaded

@@ -43,6 +43,15 @@ public struct MetadataItem: Hashable, Sendable, Identifiable {
     public var fsCreationDate: Date { Date(timeIntervalSince1970: record.createdAt) }
     /// The content's modification date.
     public var fsContentChangeDate: Date { Date(timeIntervalSince1970: record.modifiedAt) }
+    /// The last use on this device; nil from an older daemon. Uses within one day count as one.
+    public var lastUsedDate: Date? { record.usedAt.map { Date(timeIntervalSince1970: $0) } }
+    /// A media type from the name, such as "text/plain".
+    public var contentType: String { record.contentType }
+    /// The content type, and after it the kinds that contain it, such as "text/plain" and "text/*".
+    public var contentTypeTree: [String] {
+        let type = contentType
+        return [type] + (type.split(separator: "/").first.map { ["\($0)/*"] } ?? [])
+    }
     /// Whether the item is meant for the cloud. It need not be uploaded yet.
     public var isUbiquitous: Bool { record.item.isUbiquitous }
     /// Whether the item has conflict versions that nobody has resolved.

@@ -93,7 +93,8 @@ public final class MetadataQuery: Sendable {
     /// Makes a query.
     ///
     /// - Parameters:
-    ///   - container: A URL in the container to search; nil if only one container is mounted.
+    ///   - container: A URL in the container to search, or a plain folder outside of all containers; nil if only one
+    ///     container is mounted.
     ///   - predicate: The condition of the results.
     ///   - searchScopes: The places to search.
     ///   - sortDescriptors: The order of the results.
@@ -144,6 +145,7 @@ public final class MetadataQuery: Sendable {
     /// Throws if the searched container cannot be asked. If another container cannot be asked, the query continues
     /// without it.
     private func begin(_ source: QuerySource) throws {
+        guard !source.isLocal else { return search(source) }
         do {
             run(source, try DaemonConnection(stateFolder: source.stateFolder))
         } catch where source.isExternal {
@@ -170,6 +172,30 @@ public final class MetadataQuery: Sendable {
             }
             self?.end(source, outcome)
             await connection.close()
+        }
+        // The query may have stopped or failed meanwhile.
+        if !state.withLock({ $0.keep(task) }) { task.cancel() }
+    }
+
+    /// Searches a plain folder.
+    private func search(_ source: QuerySource) {
+        let search = LocalFolderSearch(
+            folder: source.mountPoint, scopes: source.scopes, predicate: predicate.predicate,
+            interval: notificationBatchingInterval)
+        let task = Task { [weak self] in
+            let outcome: Result<Void, any Error>
+            do {
+                try await search.run { [weak self] news in
+                    guard let self else { throw CancellationError() }
+                    self.state.withLock { $0.take(news, from: source) }
+                }
+                outcome = .success(())
+            } catch is CancellationError {
+                outcome = .success(())
+            } catch {
+                outcome = .failure(UbiquitousFileError.from(error, isWriting: false))
+            }
+            self?.end(source, outcome)
         }
         // The query may have stopped or failed meanwhile.
         if !state.withLock({ $0.keep(task) }) { task.cancel() }

@@ -9,11 +9,14 @@ struct QuerySource: Hashable, Sendable {
     var mountPoint: String
     var scopes: [QueryScope]
     var isExternal: Bool
+    /// Whether the place is a plain folder in no container: it has no daemon.
+    var isLocal = false
 
     /// Returns the searched container, plus the others if the scopes include external documents.
     static func all(of scopes: [MetadataQuery.SearchScope], container: URL?) throws -> [QuerySource] {
         let table = try MountFinder.table()
-        let main = try place(container, table)
+        let folder = try plainFolder(container, table)
+        let main = try folder ?? place(container, table)
         var sources = [QuerySource]()
         let own = scopes.compactMap { scope -> QueryScope? in
             switch scope {
@@ -27,7 +30,7 @@ struct QuerySource: Hashable, Sendable {
             sources.append(
                 QuerySource(
                     stateFolder: text(main.stateFolder), mountPoint: text(main.mountPoint), scopes: own,
-                    isExternal: false))
+                    isExternal: false, isLocal: folder != nil))
         }
         guard scopes.contains(.accessibleUbiquitousExternalDocuments) else { return sources }
         var seen: Set<[UInt8]> = [main.stateFolder]
@@ -40,6 +43,14 @@ struct QuerySource: Hashable, Sendable {
                     isExternal: true))
         }
         return sources
+    }
+
+    /// A folder outside of all containers; nil for a place in a container.
+    private static func plainFolder(_ container: URL?, _ table: MountTable) throws -> PathResolver.Location? {
+        guard let path = container?.systemPath, try MountFinder.find(path) == nil,
+            (try? FileSystem.statusFollowing(path))?.isDirectory == true
+        else { return nil }
+        return PathResolver.Location(mountPoint: Array(path.utf8), stateFolder: [], relativePath: [])
     }
 
     private static func place(_ container: URL?, _ table: MountTable) throws -> PathResolver.Location {

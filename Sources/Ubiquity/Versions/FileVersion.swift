@@ -29,21 +29,45 @@ public final class FileVersion: Sendable {
     /// Bytes.
     public let size: Int64
     /// Whether this is the current version.
-    public let isCurrent: Bool
+    public var isCurrent: Bool { kind == .current && copy == nil }
     /// Whether the version lost a conflict. Not every version besides the current one did.
-    public let isConflict: Bool
+    public var isConflict: Bool { kind == .conflict }
     /// Whether the content can be read. False until the device that made it has uploaded it.
     public let isAvailable: Bool
+    /// Why a program on this device added the version; nil for a version that a device saved or that lost a conflict.
+    public let origin: Origin?
+    private let kind: VersionReport.Kind
     private let file: URL
-    private let resolved: Lock<Bool>
+    private let copy: String?
+    private let state: Lock<State>
+
+    private struct State {
+        var isResolved: Bool
+        var isDiscardable: Bool
+    }
+
+    /// Why a program adds a version.
+    ///
+    /// - Source: this library; on a Mac all added versions are alike.
+    public enum Origin: String, Hashable, Sendable, CaseIterable {
+        /// The program saved a state of the document by itself.
+        case autosaved
+        /// The user asked for the version.
+        case manual
+        /// The content that a restored version replaced.
+        case restored
+    }
 
     /// Whether the conflict is decided. True for a version that is not in conflict.
-    public var isResolved: Bool { resolved.withLock { $0 } }
+    public var isResolved: Bool { state.withLock { $0.isResolved } }
 
-    init(_ report: VersionReport, of file: URL) {
+    /// - Parameter contents: A copy of the content for this version alone, which is removed with it; nil if the content
+    ///   is at the usual place.
+    init(_ report: VersionReport, of file: URL, contents: URL? = nil) {
         self.file = file
-        isCurrent = report.kind == .current
-        url = report.name.map {
+        copy = contents?.systemPath
+        kind = report.kind
+        url = contents ?? report.name.map {
             file.deletingLastPathComponent()
                 .appending(path: ".versions/\(file.lastPathComponent)/\($0)", directoryHint: .notDirectory)
         } ?? file
@@ -52,9 +76,119 @@ public final class FileVersion: Sendable {
         modificationDate = Date(timeIntervalSince1970: report.modifiedAt)
         persistentIdentifier = report.id
         size = report.size
-        isConflict = report.kind == .conflict
         isAvailable = report.isAvailable
-        resolved = Lock(report.kind != .conflict)
+        origin = report.origin.flatMap { Origin(rawValue: $0.rawValue) }
+        state = Lock(State(isResolved: report.kind != .conflict, isDiscardable: report.isDiscardable ?? false))
+    }
+
+    deinit {
+        // A copy that stays is removed when the container is mounted again.
+        if let copy { try? FileSystem.unlink(copy) }
+    }
+
+    /// Whether the version may be removed to make space for other versions; always false for versions that no program
+    /// has added.
+    public var isDiscardable: Bool { state.withLock { $0.isDiscardable } }
+
+    /// Whether the content is on this device. Reading another version downloads it.
+    public var hasLocalContents: Bool {
+        // A file that cannot be examined is reported by the read.
+        if copy != nil || origin != nil { return true }
+        return isCurrent && !((try? DownloadState.isMissing(url.systemPath)) ?? true)
+    }
+
+    // MARK: Versions of programs
+
+    /// How a version is added.
+    public struct AddingOptions: OptionSet, Hashable, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        /// Moves the content instead of copying it.
+        public static let byMoving = AddingOptions(rawValue: 1)
+    }
+
+    /// Adds a version to a file, for example before the program reverts it. The version stays on this device, in
+    /// `.versions` beside those of the cloud: at most 100 of a file and 5 GB of a container, after which the oldest are
+    /// removed, discardable ones first.
+    ///
+    /// - Parameters:
+    ///   - url: The URL of the file.
+    ///   - contentsURL: The content; the file itself for its present content.
+    ///   - options: Whether the content is moved.
+    ///   - origin: Why the program adds the version.
+    ///   - isDiscardable: Whether the version may be removed to make space.
+    /// - Returns: The new version.
+    /// - Throws: `UbiquitousFileError`: `.fileNoSuchFile`, `.featureUnsupported` for a package or outside of all
+    ///   containers, `.fileWriteOutOfSpace`.
+    @discardableResult
+    public static func addVersionOfItem(
+        at url: URL, withContentsOf contentsURL: URL, options: AddingOptions = [], origin: Origin = .manual,
+        isDiscardable: Bool = false
+    ) async throws -> FileVersion {
+        let source = contentsURL.systemPath, isMoved = options.contains(.byMoving) && contentsURL != url
+        return try await mappingFileErrors(isWriting: true) {
+            let place = try MountFinder.locate(url.systemPath)
+            let stateFolder = String(decoding: place.stateFolder, as: UTF8.self)
+            let content = try await FileAccess.waiting { try IncomingContent(of: source, stateFolder: stateFolder) }
+            let connection = try DaemonConnection(stateFolder: stateFolder)
+            let wanted = VersionAddition(
+                path: String(decoding: place.relativePath, as: UTF8.self), content: content.name,
+                origin: VersionOrigin(rawValue: origin.rawValue) ?? .manual, isDiscardable: isDiscardable,
+                modifiedAt: content.modifiedAt)
+            let report: VersionReport
+            do {
+                report = try await connection.ask(ControlRoute.addVersion, wanted)
+                await connection.close()
+            } catch {
+                await connection.close()
+                content.remove()
+                throw error
+            }
+            if isMoved { try await FileAccess.run { try Self.remove(source) } }
+            return FileVersion(report, of: url)
+        }
+    }
+
+    /// Returns a new folder for the content of a version that is about to be added. Remove it afterwards.
+    ///
+    /// - Parameter url: The URL of the file.
+    /// - Throws: `UbiquitousFileError`.
+    public static func temporaryDirectoryURL(forNewVersionOfItemAt url: URL) async throws -> URL {
+        let folder = Path.temporary("ubiquity-version-")
+        try await mappingFileErrors(isWriting: true) {
+            try await FileAccess.run {
+                try describing("make a folder", at: folder) { () throws(Errno) in
+                    try FileSystem.makeDirectory(folder, mode: 0o700)
+                }
+            }
+        }
+        return URL(filePath: folder, directoryHint: .isDirectory)
+    }
+
+    /// Changes whether the version may be removed to make space.
+    ///
+    /// - Parameter isDiscardable: The new value.
+    /// - Throws: `.featureUnsupported` for a version that no program has added.
+    public func setDiscardable(_ isDiscardable: Bool) async throws {
+        guard origin != nil else {
+            throw UbiquitousFileError(
+                .featureUnsupported, "the cloud keeps the version for its retention time: \(url.path)")
+        }
+        try await mappingFileErrors(isWriting: true) {
+            let place = try MountFinder.locate(file.systemPath)
+            let connection = try DaemonConnection(stateFolder: String(decoding: place.stateFolder, as: UTF8.self))
+            let wanted = VersionChange(
+                path: String(decoding: place.relativePath, as: UTF8.self), version: persistentIdentifier,
+                isDiscardable: isDiscardable)
+            do {
+                let _: VersionReport = try await connection.ask(ControlRoute.changeVersion, wanted)
+                await connection.close()
+            } catch {
+                await connection.close()
+                throw error
+            }
+        }
+        state.withLock { $0.isDiscardable = isDiscardable }
     }
 
     /// Reads a file's content, downloading it if needed; for a package use `fileWrapper`. Calls that open files without
@@ -121,7 +255,7 @@ public final class FileVersion: Sendable {
             }
             if !isDone { try await copyPackage(to: target, moves: moves) }
         }
-        if moves { resolved.withLock { $0 = true } }
+        if moves { state.withLock { $0.isResolved = true } }
         return url
     }
 
@@ -165,20 +299,20 @@ public final class FileVersion: Sendable {
                 }
             }
         }
-        resolved.withLock { $0 = true }
+        state.withLock { $0.isResolved = true }
     }
 
-    /// Removes a conflict version, which resolves the conflict on all devices.
+    /// Removes a conflict version, which resolves the conflict on all devices, or a version that a program has added.
     ///
-    /// - Throws: `.fileWriteNoPermission` for the current version or an earlier one. The cloud removes earlier versions
-    ///   after its retention time.
+    /// - Throws: `.fileWriteNoPermission` for the current version or an earlier one of the cloud. The cloud removes
+    ///   earlier versions after its retention time.
     public func remove() async throws {
         guard !isCurrent else {
             throw UbiquitousFileError(
                 .fileWriteNoPermission,
                 "the current version cannot be removed; delete the file instead: \(url.path)")
         }
-        guard isConflict else {
+        guard isConflict || origin != nil else {
             throw UbiquitousFileError(
                 .fileWriteNoPermission,
                 "earlier versions cannot be removed; the cloud drops them after its retention time: \(url.path)")
@@ -187,7 +321,7 @@ public final class FileVersion: Sendable {
         try await mappingFileErrors(isWriting: true) {
             try await FileAccess.run { try Self.remove(path) }
         }
-        resolved.withLock { $0 = true }
+        state.withLock { $0.isResolved = true }
     }
 }
 

@@ -13,6 +13,10 @@ package enum QueryKey: Hashable, Sendable {
     case size
     case created
     case modified
+    /// The last use on this device; of a file that nobody opened, its arrival. Uses within one day count as one.
+    case used
+    /// A media type, such as "text/plain", from the name.
+    case contentType
     /// Some content is on this device, the newest or an older one.
     case isDownloaded
     case status(StatusAttribute)
@@ -30,10 +34,10 @@ package enum QueryKey: Hashable, Sendable {
 
     package var values: Values {
         switch self {
-        case .name, .kind, .suffix: .text
+        case .name, .kind, .suffix, .contentType: .text
         case .path: .path
         case .size: .size
-        case .created, .modified: .time
+        case .created, .modified, .used: .time
         case .isDownloaded: .flag
         case .status(let attribute): Self.values(of: attribute)
         }
@@ -51,7 +55,7 @@ package enum QueryKey: Hashable, Sendable {
     /// Whether a listing of names has it: the others need the state of the sync engine.
     package var isOfListing: Bool {
         switch self {
-        case .name, .path, .kind, .suffix, .size, .created, .modified, .status(.itemID): true
+        case .name, .path, .kind, .suffix, .size, .created, .modified, .used, .contentType, .status(.itemID): true
         case .isDownloaded, .status: false
         }
     }
@@ -68,6 +72,7 @@ package enum QueryKey: Hashable, Sendable {
     private static let short: [String: QueryKey] = [
         "display-name": .name, "ext": .suffix, "status": .status(.downloadingStatus),
         "conflicts": .status(.hasUnresolvedConflicts), "downloaded": .isDownloaded,
+        "last-used": .used, "type": .contentType,
         "downloading": .status(.isDownloading), "uploaded": .status(.isUploaded), "uploading": .status(.isUploading),
         "pinned": .status(.isPinned), "package": .status(.isPackage), "ubiquitous": .status(.isUbiquitous),
         "excluded": .status(.isExcludedFromSync), "requested": .status(.downloadRequested), "id": .status(.itemID),
@@ -84,7 +89,8 @@ package enum QueryKey: Hashable, Sendable {
 
     private static let original: [String: QueryKey] = [
         "FSName": .name, "DisplayName": .name, "Path": .path, "FSSize": .size, "FSCreationDate": .created,
-        "FSContentChangeDate": .modified, "IsUbiquitous": .status(.isUbiquitous),
+        "FSContentChangeDate": .modified, "LastUsedDate": .used, "ContentType": .contentType,
+        "IsUbiquitous": .status(.isUbiquitous),
         "HasUnresolvedConflicts": .status(.hasUnresolvedConflicts), "DownloadingStatus": .status(.downloadingStatus),
         "IsDownloaded": .isDownloaded, "IsDownloading": .status(.isDownloading),
         "PercentDownloaded": .status(.percentDownloaded), "DownloadingError": .status(.downloadingError),
@@ -97,11 +103,11 @@ package enum QueryKey: Hashable, Sendable {
 extension QueryKey: RawRepresentable, CaseIterable {
     /// Attributes that no query needs.
     private static let notQueried: Set<StatusAttribute> = [
-        .versionID, .container, .downloadingErrorCode, .uploadingErrorCode, .identityToken, .published,
+        .versionID, .container, .downloadingErrorCode, .uploadingErrorCode, .isSyncPaused, .identityToken, .published,
     ]
 
     package static let allCases: [QueryKey] =
-        [.name, .path, .kind, .suffix, .size, .created, .modified]
+        [.name, .path, .kind, .suffix, .size, .created, .modified, .used, .contentType]
         + StatusAttribute.allCases.filter { !notQueried.contains($0) }.flatMap { attribute -> [QueryKey] in
             attribute == .downloadingStatus ? [.status(attribute), .isDownloaded] : [.status(attribute)]
         }
@@ -123,6 +129,8 @@ extension QueryKey: RawRepresentable, CaseIterable {
         case .size: "size"
         case .created: "created"
         case .modified: "modified"
+        case .used: "used"
+        case .contentType: "content-type"
         case .isDownloaded: "is-downloaded"
         case .status(let attribute): attribute.rawValue
         }

@@ -82,11 +82,14 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
     /// Seconds since 1970-01-01 UTC.
     package var createdAt: Double
     package var modifiedAt: Double
+    /// The last use on this device. Nil from a daemon that does not report it.
+    package var usedAt: Double?
 
-    package init(item: ItemReport, createdAt: Double, modifiedAt: Double) {
+    package init(item: ItemReport, createdAt: Double, modifiedAt: Double, usedAt: Double? = nil) {
         self.item = item
         self.createdAt = createdAt
         self.modifiedAt = modifiedAt
+        self.usedAt = usedAt
     }
 
     package var id: String { item.itemID ?? item.path }
@@ -99,6 +102,7 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
     private enum Key: String, CodingKey {
         case createdAt
         case modifiedAt
+        case usedAt
     }
 
     // One flat object, as `ItemReport` is.
@@ -107,6 +111,7 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         let container = try decoder.container(keyedBy: Key.self)
         createdAt = try container.decode(Double.self, forKey: .createdAt)
         modifiedAt = try container.decode(Double.self, forKey: .modifiedAt)
+        usedAt = try container.decodeIfPresent(Double.self, forKey: .usedAt)
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -114,7 +119,11 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         var container = encoder.container(keyedBy: Key.self)
         try container.encode(createdAt, forKey: .createdAt)
         try container.encode(modifiedAt, forKey: .modifiedAt)
+        try container.encodeIfPresent(usedAt, forKey: .usedAt)
     }
+
+    /// The media type of the item.
+    package var contentType: String { ContentType.of(name, kind: item.kind, isPackage: item.isPackage) }
 
     /// The value of a query key.
     package func value(of key: QueryKey) -> QueryValue? {
@@ -126,6 +135,8 @@ package struct MetadataRecord: Codable, Hashable, Sendable {
         case .size: .number(Double(item.size))
         case .created: .time(createdAt)
         case .modified: .time(modifiedAt)
+        case .used: usedAt.map(QueryValue.time)
+        case .contentType: .text(contentType)
         case .isDownloaded: .flag(item.downloadingStatus != .notDownloaded)
         case .status(let attribute): value(of: attribute)
         }

@@ -2,8 +2,6 @@ import UbiquityCore
 
 /// Times in a query: "2026-11-20", "2026-11-20T10:11:12Z", "now", "now-7d", "-12h".
 package enum QueryMoment {
-    private static let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800]
-
     /// The times that can be written: from the first second of the year 1 to the last of 9999.
     private static let range = -62_135_596_800.0...253_402_300_799.0
 
@@ -20,9 +18,9 @@ package enum QueryMoment {
         if text == "now" { return now }
         let rest = text.hasPrefix("now") ? text.dropFirst(3) : text[...]
         if let sign = rest.first, sign == "-" || sign == "+" {
-            guard let unit = rest.last.flatMap({ units[$0] }), let number = number(rest.dropFirst().dropLast()) else {
-                return nil
-            }
+            guard let unit = rest.last.flatMap({ TimeSpan.units[$0] }),
+                let number = number(rest.dropFirst().dropLast())
+            else { return nil }
             return sign == "-" ? now - number * unit : now + number * unit
         }
         return date(text)

@@ -14,6 +14,7 @@ struct CoordinationCommands: MountCommand {
 
     let parts: MountParts
     let claims: ClaimCommands
+    private let moves = AnnouncedMoves()
 
     init(parts: MountParts) {
         self.parts = parts
@@ -90,8 +91,33 @@ struct CoordinationCommands: MountCommand {
     func remove(_ client: ClientID) {
         coordination.remove(client)
         claims.names.removeAll(of: client.number)
+        moves.removeAll(of: client.number)
     }
 
+    /// Records an item that is about to leave the mount, or reports its new place to its presenters.
+    func announceMove(_ wanted: MoveAnnouncement) async throws -> Acknowledgement {
+        try requireKnown(wanted.client)
+        guard let destination = wanted.destination else {
+            let row = try await pool.run { [tree = parts.tree] in try tree.row(at: wanted.path) }
+            let item = AnnouncedMoves.Item(key: row.key, entry: row.claimTarget.entry)
+            try moves.begin(wanted.path, item, of: wanted.client)
+            return Acknowledgement()
+        }
+        guard destination.hasPrefix("/") else {
+            throw UbiquityError(.invalid, "the destination is not an absolute path", at: destination)
+        }
+        guard let item = moves.end(wanted.path, of: wanted.client) else {
+            throw UbiquityError(
+                .notFound, "the move was not announced", at: wanted.path,
+                remedy: "announce it before the item leaves its place")
+        }
+        let event = PresenterEvent(.moved, item: item.key, path: destination, oldPath: wanted.path)
+        let doer = Doer(process: 0, clients: [ClientID(wanted.client)])
+        // The mount's own messages about the move come first.
+        await parts.presenters.catchUp()
+        coordination.tell([(event, [item.entry])], doneBy: doer, isRemote: false)
+        return Acknowledgement()
+    }
 }
 
 extension MountCommand {

@@ -3,6 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 /// Commands on items, with a result for each.
 ///
@@ -36,9 +37,14 @@ struct ItemCommands: MountCommand {
         return report
     }
 
-    func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
-        let next = forEachItem(paths) { [self] place in
+    func evict(_ wanted: EvictRequest) -> @Sendable () async throws -> ItemResult? {
+        let latest = wanted.unusedFor.map { Timestamp(seconds: parts.timekeeper.now().seconds - max($0, 0)) }
+        let next = forEachItem(wanted.paths) { [self] _ in
+            // The newest uses may be only in memory.
+            if latest != nil { try await pool.run { [fileSystem = parts.fileSystem] in fileSystem.flushUses() } }
+        } each: { [self] place in
             guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
+            if let latest, try await pool.run({ [self] in try isUsed(place.key, after: latest) }) { return nil }
             return try await parts.eviction.evict(place.key) ? .changed(bytes: place.size) : .unchanged
         }
         return { [self] in
@@ -47,6 +53,12 @@ struct ItemCommands: MountCommand {
             try await pool.run { try self.engine.removeRetired() }
             return nil
         }
+    }
+
+    /// Whether a program on this device has used the file since.
+    private func isUsed(_ key: ItemKey, after time: Timestamp) throws -> Bool {
+        guard let row = try parts.index.row(key: key) else { return true }
+        return row.usedAt > time
     }
 
     func setPinned(_ pinned: Bool, _ paths: [String]) -> @Sendable () async throws -> ItemResult? {

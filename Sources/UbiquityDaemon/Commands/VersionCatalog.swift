@@ -36,6 +36,9 @@ struct VersionCatalog: MountCommand {
         }
         let others = try await engine.versions.otherVersions(of: row.id)
         if all.isEmpty { all = try await pool.run { [self] in try current(of: row) } + others }
+        let listed = Set(all.map(\.id))
+        // Versions that programs have added are on this device only.
+        all += others.filter { !listed.contains($0.id) && engine.appVersions.version($0.id) != nil }
         let names = Dictionary(
             named(others, of: row).map { ($1.id, $0.description) }
         ) { first, _ in first }
@@ -63,7 +66,19 @@ struct VersionCatalog: MountCommand {
         ]
     }
 
-    private func report(_ version: RemoteVersion, name: String?) -> VersionReport {
+    /// A version that a program has added, with its name in `.versions`.
+    func report(_ version: AppVersion, of row: ItemRow) async throws -> VersionReport {
+        let others = try await engine.versions.otherVersions(of: row.id)
+        let name = named(others, of: row).first { $0.1.id == version.id }?.0.description
+        return report(version.listed, name: name)
+    }
+
+    /// The current version, as last received from the cloud; nil for a file that the cloud does not have.
+    func currentReport(of row: ItemRow) async throws -> VersionReport? {
+        try await pool.run { [self] in try current(of: row).first.map { report($0) } }
+    }
+
+    func report(_ version: RemoteVersion, name: String? = nil) -> VersionReport {
         let kind: VersionReport.Kind =
             switch version.kind {
             case .current: .current
@@ -71,11 +86,15 @@ struct VersionCatalog: MountCommand {
             case .conflict: .conflict
             case .resolved: .resolved
             }
-        return VersionReport(
+        let own = engine.appVersions.version(version.id)
+        var report = VersionReport(
             id: version.id.description, kind: kind, name: kind == .current ? nil : name,
             displayName: version.savedName.description, device: version.content.deviceName,
             modifiedAt: version.modifiedAt.seconds, size: version.content.size,
             isAvailable: version.content.isAvailable, mergeError: merges.failure(of: version.id))
+        report.origin = own.flatMap { VersionOrigin(rawValue: $0.origin.rawValue) }
+        report.isDiscardable = own?.isDiscardable
+        return report
     }
 
     /// The versions with their names in `.versions`.

@@ -17,6 +17,8 @@ struct VersionCommands: MountCommand {
 
     private var decisions: VersionDecisions { VersionDecisions(parts: parts) }
     private var packages: PackageVersions { PackageVersions(parts: parts) }
+    var additions: VersionAdditions { VersionAdditions(parts: parts, catalog: catalog) }
+    var syncControl: SyncControlCommands { SyncControlCommands(parts: parts, catalog: catalog) }
     private var placement: VersionPlacement { VersionPlacement(parts: parts) }
 
     func list(_ request: PathsRequest) async throws -> VersionsReport { try await catalog.report(request) }
@@ -109,6 +111,11 @@ struct VersionCommands: MountCommand {
                 .invalid, "it is the current version", at: request.version, remedy: "'cp' makes a copy of it")
         }
         try requireAvailable(chosen)
+        guard request.to != nil || engine.appVersions.version(chosen.id) == nil else {
+            throw UbiquityError(
+                .notSupported, "a program has added the version, and it is only on this device", at: request.version,
+                remedy: "copy it from '.versions' over the file")
+        }
         guard let target = request.to else {
             let awaits = try await decisions.claiming(row, for: request.process) { [self] in
                 guard row.kind == .directory else {

@@ -71,11 +71,15 @@ struct MountAssembly {
                 showsConflicts: settings.showsConflicts || options.showsConflicts),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
+        let previews = EarlyPreviews(options.earlyPreviews, index, engine, logger.part("previews"))
         engine.bind(
             ItemUsers(
                 fileSystem: fileSystem, index: index, coordination: coordination, presenters: presenters, pool: pool))
         // Repair interrupted operations of the last run before the mount shows them.
         let setAside = try engine.recover()
+        // A content that stays costs space only until the next start.
+        try? FileSystem.removeTree(folder.incoming)
+        previews.start()
         try fileSystem.adoptWriters()
         fileSystem.beginJournal(BlockingPool(name: "keep-contents", threads: 1))
         let rings = settings.rings()
@@ -85,8 +89,8 @@ struct MountAssembly {
             kernel: features ?? KernelFeatures(
                 passthrough: passthrough, rings: RequestRings(refusal: rings.refusal, policy: serving)),
             coordination: coordination,
-            presenters: presenters, keyValues: try makeKeyValues(idle, options), timekeeper: timekeeper,
-            startedAt: timekeeper.now(), logger: logger, log: log,
+            presenters: presenters, previews: previews, keyValues: try makeKeyValues(idle, options),
+            timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [Self.lostIndexNotice(setAside, contents)])
                 + contents.movedAside.map(Self.folderNotice) + Self.lowDiskNotice(engine)
                 + (rings.notice.map { [$0] } ?? []))
@@ -162,6 +166,8 @@ struct MountAssembly {
             diskFloor: try settings.diskFloor ?? MountSettings.defaultDiskFloor(diskBytes: contents.diskBytes()),
             boot: boot, owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
+        configuration.appVersions = folder.appVersions
+        configuration.pausedItems = folder.pausedItems
         configuration.trustsPrivileges = settings.trustsPrivileges || options.trustsPrivileges
         let engine = SyncEngine(
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,

@@ -45,6 +45,7 @@ struct MountParts: Sendable {
     var kernel: KernelFeatures
     var coordination: Coordination
     var presenters: PresenterPump
+    var previews: EarlyPreviews
     /// Nil if the configuration turns them off.
     var keyValues: MountKeyValues?
     var timekeeper: any Timekeeper

@@ -81,7 +81,8 @@ private final class Candidate {
         // Each name of a file is a result of its own.
         item.itemID = entry.id.description
         let record = MetadataRecord(
-            item: item, createdAt: row.createdAt.seconds, modifiedAt: row.modifiedAt.seconds)
+            item: item, createdAt: row.createdAt.seconds, modifiedAt: row.modifiedAt.seconds,
+            usedAt: row.usedAt.seconds)
         known = record
         return record
     }
@@ -94,6 +95,9 @@ private final class Candidate {
         case .kind: .text(ItemLook.word(row.kind))
         case .created: .time(row.createdAt.seconds)
         case .modified: .time(row.modifiedAt.seconds)
+        case .used: .time(row.usedAt.seconds)
+        case .contentType where row.kind != .directory:
+            .text(ContentType.of(path.last?.description ?? "", kind: ItemLook.word(row.kind)))
         case .status(.itemID): .text(entry.id.description)
         case .size where row.kind == .file: .number(Double(row.size))
         default: try record().value(of: key)

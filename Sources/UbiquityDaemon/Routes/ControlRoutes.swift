@@ -30,13 +30,20 @@ struct ControlRoutes: Sendable {
         let items = commands.items
         add(ControlRoute.itemStatus, to: router, items.status)
         add(ControlRoute.download, to: router, items.download)
-        add(ControlRoute.evict, to: router, items.evict)
+        router.post(RouterPath(ControlRoute.evict)) { request, _ in
+            do {
+                return LineStream.response(items.evict(try await responder.message(EvictRequest.self, of: request)))
+            } catch { return try await responder.refuse(error) }
+        }
         add(ControlRoute.pin, to: router) { items.setPinned(true, $0) }
         add(ControlRoute.unpin, to: router) { items.setPinned(false, $0) }
     }
 
     private func addVersionRoutes(to router: Router<BasicRequestContext>) {
         responder.add(ControlRoute.versions, to: router, answering: commands.versions.list)
+        responder.add(ControlRoute.addVersion, to: router, answering: commands.versions.additions.add)
+        responder.add(ControlRoute.changeVersion, to: router, answering: commands.versions.additions.change)
+        responder.add(ControlRoute.syncControl, to: router, answering: commands.versions.syncControl.control)
         responder.add(ControlRoute.resolve, to: router, answering: commands.versions.resolve)
         responder.add(ControlRoute.restore, to: router, answering: commands.versions.restore)
         responder.add(ControlRoute.trash, to: router, answering: commands.trash.list)

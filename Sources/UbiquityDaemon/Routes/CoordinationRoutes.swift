@@ -15,6 +15,7 @@ struct CoordinationRoutes: Sendable {
         responder.add(ControlRoute.leave, to: router, answering: commands.leave)
         responder.add(ControlRoute.presenters, to: router, answering: commands.addPresenter)
         responder.add(ControlRoute.removePresenter, to: router, answering: commands.removePresenter)
+        responder.add(ControlRoute.moves, to: router, answering: commands.announceMove)
         responder.add(ControlRoute.answer, to: router, answering: commands.answer)
         router.post(RouterPath(ControlRoute.claims)) { request, _ in try await claim(request) }
         responder.add(ControlRoute.endClaim, to: router, answering: commands.claims.end)

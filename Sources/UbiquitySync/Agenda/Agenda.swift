@@ -10,11 +10,13 @@ internal import UbiquitySystem
 /// - All rooms call it. A room reports what has happened (`happened`), and never fires a signal itself.
 /// - It calls no room. Its lock may be held while the lock of `throttle` is taken.
 ///
-/// All state is in memory. After a restart every item is tried at once.
+/// All state but `paused` is in memory. After a restart every other item is tried at once.
 final class Agenda: Sendable {
     private let signals = SyncSignals()
     let problems: Problems
     let throttle: Throttle
+    /// The files whose sync a program has paused.
+    let paused: PausedItems
 
     private struct State {
         /// When to try an item's upload again.
@@ -40,7 +42,8 @@ final class Agenda: Sendable {
     private let random: any RandomSource
     private let logger: Logger
 
-    init(timekeeper: any Timekeeper, random: any RandomSource, logger: Logger) {
+    init(timekeeper: any Timekeeper, random: any RandomSource, logger: Logger, pausedItems: String? = nil) {
+        paused = PausedItems(path: pausedItems)
         self.logger = logger
         self.timekeeper = timekeeper
         self.random = random
@@ -147,8 +150,10 @@ final class Agenda: Sendable {
         state.withLock { state in keys.contains { state.pauses[$0]?.until ?? now > now } }
     }
 
-    /// Whether the item is throttled because it changes too often. The uploader wakes when the throttle ends.
+    /// Whether the item's content waits: it changes too often, or a program has paused its sync. The uploader wakes
+    /// when the throttle or the pause ends.
     func isThrottled(_ key: ItemKey) -> Bool {
+        if paused.contains(key) { return true }
         // Under one lock: another thread may end the throttle in between.
         let (pause, isNew) = state.withLock { state -> (Pause?, Bool) in
             guard let until = throttle.restsUntil(key) else { return (nil, false) }

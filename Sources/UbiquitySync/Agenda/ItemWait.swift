@@ -25,6 +25,8 @@ package struct ItemWait: Sendable, Hashable {
         case packageUndecided
         /// Other files of the package are not ready.
         case packageIncomplete
+        /// A program has paused the sync of the file.
+        case pausedByProgram
         /// The item changes again and again.
         case changesOften(count: Int, seconds: Int)
         case accountFull(needs: Int64, left: Int64, quota: Int64)
@@ -74,6 +76,7 @@ package struct ItemWait: Sendable, Hashable {
         case .packageInUse: "package-in-use"
         case .packageUndecided: "package-undecided"
         case .packageIncomplete: "package-incomplete"
+        case .pausedByProgram: "paused-by-program"
         case .changesOften: "throttled"
         case .accountFull: "account-full"
         case .refused: "refused"
@@ -108,6 +111,7 @@ package struct ItemWait: Sendable, Hashable {
         case .packageInUse(let users): "in a package that \(Self.list(users)) has open; waits until it is saved"
         case .packageUndecided: "in a package that two devices changed; waits until one state can be kept"
         case .packageIncomplete: "waits for other files of its package"
+        case .pausedByProgram: "a program has paused its sync, and resumes it"
         case .changesOften(let count, let seconds): "changed \(count) times in \(seconds) s"
         case .accountFull(let needs, let left, let quota):
             "the account is full: needs \(ByteSize.text(needs)), \(ByteSize.text(left)) left of \(ByteSize.text(quota))"

@@ -81,6 +81,7 @@ struct WaitFinder {
 
     private func pause(of row: ItemRow) throws -> ItemWait? {
         if let pause = agenda.pause(of: row.key, now) { return wait(for: pause, of: row) }
+        if agenda.paused.contains(row.key) { return ItemWait(.pausedByProgram) }
         if row.kind == .file, let until = agenda.throttle.restsUntil(row.key) {
             return wait(for: Pause(until: until, reason: .isThrottled), of: row)
         }

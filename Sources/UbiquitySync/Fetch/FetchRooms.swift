@@ -15,7 +15,7 @@ package final class FetchRooms: Sendable {
     package let inUse: ContentsInUse
     package let versions: VersionDownloads
 
-    init(_ context: SyncContext, _ claims: PackageClaims) {
+    init(_ context: SyncContext, _ claims: PackageClaims, _ appVersions: AppVersions) {
         downloads = DownloadTable(executor: context.executor)
         packages = StagedPackages(context, claims, downloads)
         evictor = Evictor(context: context, downloads: downloads)
@@ -30,6 +30,7 @@ package final class FetchRooms: Sendable {
             context: context, downloads: downloads, lanes: lanes, opener: opener, background: background,
             versionContents: versionContents)
         inUse = ContentsInUse(context, downloads, versionContents, packages)
-        versions = VersionDownloads(context, downloads, lanes, downloader, versionContents, inUse)
+        versions = VersionDownloads(
+            context, downloads, lanes, downloader, versionContents, inUse, appVersions)
     }
 }

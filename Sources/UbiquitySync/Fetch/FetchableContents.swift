@@ -16,7 +16,7 @@ struct FetchableContents: SyncRoom {
 
     func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
         guard row.kind == .file, row.contentState == .complete, !row.isWriting, !row.isDeleted,
-            !row.dirty.contains(.content)
+            !row.dirty.contains(.content), !agenda.paused.contains(row.key)
         else { return false }
         return try canDownload(row, reader)
     }

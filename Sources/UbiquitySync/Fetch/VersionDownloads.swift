@@ -15,13 +15,14 @@ package final class VersionDownloads: SyncRoom {
     private let downloader: Downloader
     private let contents: VersionContents
     private let inUse: ContentsInUse
+    private let appVersions: AppVersions
     private let trees = PackageTrees()
 
     private var placement: ContentPlacement { ContentPlacement(context: context) }
 
     init(
         _ context: SyncContext, _ downloads: DownloadTable, _ lanes: DownloadLanes, _ downloader: Downloader,
-        _ contents: VersionContents, _ inUse: ContentsInUse
+        _ contents: VersionContents, _ inUse: ContentsInUse, _ appVersions: AppVersions
     ) {
         self.context = context
         self.downloads = downloads
@@ -29,16 +30,28 @@ package final class VersionDownloads: SyncRoom {
         self.downloader = downloader
         self.contents = contents
         self.inUse = inUse
+        self.appVersions = appVersions
     }
 
     /// Begins or joins the download of a version's content. Release it with `release`, like any download.
     package func begin(_ version: RemoteVersion) async throws -> PartialContent {
+        if appVersions.version(version.id) != nil,
+            let own = try await pool.run({ [self] in try appContent(version.id) })
+        {
+            return own
+        }
         if let content = contents.use(version.id) { return resumed(content, version) }
         let manifest = try await manifest(of: version.content)
         let made = try await pool.run { [self] in try placement.newContent(manifest, size: version.content.size) }
         let content = contents.add(made, of: version.id)
         if content !== made { discard([made.id]) }
         return resumed(content, version)
+    }
+
+    /// The content of a version that a program on this device has added; nil for other versions.
+    private func appContent(_ version: VersionID) throws -> PartialContent? {
+        guard let file = try appVersions.open(version) else { return nil }
+        return try PartialContent(id: ContentID(try index.newContentNumber()), whole: file)
     }
 
     /// Starts or joins the download of an incomplete content.
@@ -66,7 +79,16 @@ package final class VersionDownloads: SyncRoom {
         return try await pool.run { [index, store] in
             let id = ContentID(try index.newContentNumber())
             self.inUse.recordMade(id)
-            do { _ = try store.duplicate(content.id, as: id) } catch {
+            do {
+                if self.appVersions.version(version.id) != nil {
+                    let copy = try store.create(id)
+                    _ = try describing("copy a version", at: "content \(id)") { () throws(Errno) in
+                        try copy.copy(from: content.file, at: 0, to: 0, count: content.size)
+                    }
+                } else {
+                    _ = try store.duplicate(content.id, as: id)
+                }
+            } catch {
                 // On a full disk a part of the copy would remain.
                 try? store.remove(id)
                 throw error

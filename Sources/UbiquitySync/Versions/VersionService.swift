@@ -12,12 +12,34 @@ package final class VersionService: SyncRoom {
     package let context: SyncContext
     private let lists = VersionLists()
 
-    init(_ context: SyncContext) { self.context = context }
+    private let appVersions: AppVersions
+
+    init(_ context: SyncContext, _ appVersions: AppVersions) {
+        self.context = context
+        self.appVersions = appVersions
+    }
 
     /// All versions of an item except the current one and those with a pending decision. Unresolved conflicts come from
     /// the index, earlier versions from the cloud, newest first.
     /// - Throws: no error for an unreachable cloud: the known versions are returned then.
     package func otherVersions(of item: ItemID) async throws -> [RemoteVersion] {
+        let others = try await cloudVersions(of: item)
+        guard !appVersions.isEmpty else { return others }
+        let own = try await pool.run { try self.ownVersions(of: item) }
+        return (others + own).sorted { a, b in
+            // Conflicts come first, as the cloud lists them.
+            if (a.kind == .conflict) != (b.kind == .conflict) { return a.kind == .conflict }
+            return a.isListed(before: b)
+        }
+    }
+
+    /// The versions that programs on this device have added.
+    private func ownVersions(of item: ItemID) throws -> [RemoteVersion] {
+        guard let row = try index.read({ try $0.row(id: item) }) else { return [] }
+        return appVersions.versions(of: row.key).map(\.listed)
+    }
+
+    private func cloudVersions(of item: ItemID) async throws -> [RemoteVersion] {
         let known = try await pool.run { try self.knownVersions(of: item) }
         if let known, known.isComplete { return known.versions }
         if lists.isPausing(now: timekeeper.uptime()) { return known?.versions ?? [] }
