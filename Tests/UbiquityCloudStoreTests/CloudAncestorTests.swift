@@ -41,7 +41,8 @@ import UbiquityWire
         Set(try await service.versions(of: .number(1)).map(\.id))
     }
 
-    @Test func ancestorOutlivesTheRetention() async throws {
+    @Test("CD-07: the ancestor of an open conflict outlives the retention")
+    func ancestorOutlivesTheRetention() async throws {
         let service = try await conflict()
         bench.clock.advance(seconds: 31 * Self.day)
         try await bench.cloud.maintain()
@@ -53,7 +54,8 @@ import UbiquityWire
         #expect(try await versions(service) == [.number(3), .number(4)])
     }
 
-    @Test func ancestorOutlivesManyVersions() async throws {
+    @Test("CD-07: the ancestor of an open conflict outlives many later versions")
+    func ancestorOutlivesManyVersions() async throws {
         let service = try await conflict()
         for version in UInt64(5)..<115 { try await save(version, on: version == 5 ? 3 : version - 1, at: 500, service) }
         let kept = try await versions(service)
