@@ -15,7 +15,7 @@ import UbiquityTestSupport
             #expect(try text(url) == "old mine" && !document.documentState.contains(.closed))
             // The edit has won: editing continues.
             await document.reacquirePresentedItem()
-            try await eventually { !document.awaitsDeletion }
+            try await eventually { !document.presence.awaitsDeletion }
             #expect(document.documentState == .normal && document.handled.isEmpty)
             document.type(" more")
             try await document.relinquishPresentedItemToWriter()
@@ -74,7 +74,7 @@ import UbiquityTestSupport
                 #expect(!document.documentState.contains(.closed))
                 if isGone { try FileSystem.unlink(url.path) }
                 await document.reacquirePresentedItem()
-                try await eventually { document.changeLook == nil }
+                try await eventually { document.presence.changeLook == nil }
                 #expect(document.documentState == (isGone ? .closed : .normal))
             }
             #expect(document.handled == [true])
@@ -90,7 +90,7 @@ import UbiquityTestSupport
                 document.type(" mine")
             }
             await document.presentedItemDidChange()
-            try await eventually { document.beforeReading == nil && document.changeLook == nil }
+            try await eventually { document.beforeReading == nil && document.presence.changeLook == nil }
             #expect(document.text == "old mine" && document.hasUnsavedChanges && document.handled.isEmpty)
             await #expect { try await document.autosave() } throws: {
                 ($0 as? UbiquitousFileError)?.code == .fileChangedByOther
@@ -106,11 +106,11 @@ import UbiquityTestSupport
     func looks() async throws {
         try await opened { document, url in
             for _ in 0..<1000 { await document.presentedItemDidChange() }
-            #expect(document.changeLook != nil)
+            #expect(document.presence.changeLook != nil)
             document.type(" mine")
             try await document.savePresentedItemChanges()
-            #expect(try text(url) == "old mine" && document.changeLook != nil)
-            try await eventually { document.changeLook == nil }
+            #expect(try text(url) == "old mine" && document.presence.changeLook != nil)
+            try await eventually { document.presence.changeLook == nil }
             #expect(document.loads == 1)
             try Data("theirs!".utf8).write(to: url)
             await document.presentedItemDidChange()
@@ -165,7 +165,7 @@ import UbiquityTestSupport
             // A closed document relinquishes without a change of its state.
             try await document.close()
             try await document.relinquishPresentedItemToWriter()
-            #expect(document.documentState == .closed && document.disabled == 0 && !document.isRelinquishedToWriter)
+            #expect(document.documentState == .closed && document.disabled == 0 && !document.presence.isRelinquishedToWriter)
         }
     }
 

@@ -10,19 +10,24 @@ private func containers1() async throws -> URL? {
     return documents
 }
 
-private func containers2(stored: UbiquityIdentityToken?, closeAll: () async -> Void) async throws {
+private func containers2() async throws -> [URL] {
+    let place = try await UbiquityContainer.localOrUbiquitous()
+    return try FileManager.default.contentsOfDirectory(at: place.documentsURL, includingPropertiesForKeys: nil)
+}
+
+private func containers3(stored: UbiquityIdentityToken?, closeAll: () async -> Void) async throws {
     for await token in UbiquityFileManager.default.ubiquityIdentityChanges() where token != stored {
         await closeAll()
     }
 }
 
-private func containers3(url: URL) async throws {
+private func containers4(url: URL) async throws {
     let values = try await UbiquitousItem(at: url).resourceValues(forKeys: [.downloadingStatus, .isUploaded, .uploadingError])
     if values.ubiquitousItemDownloadingStatus == .notDownloaded { print("placeholder") }
     if values.ubiquitousItemIsUploaded == false { print(values.ubiquitousItemUploadingError?.reason ?? "not uploaded yet") }
 }
 
-private func containers4(url: URL) async throws -> URL {
+private func containers5(url: URL) async throws -> URL {
     let published = try await UbiquityFileManager.default.url(
         forPublishingUbiquitousItemAt: url, lifetime: .seconds(86_400))
     print("valid until \(published.expirationDate)")
@@ -46,6 +51,13 @@ private func coordination3(old: URL, new: URL) async throws {
         writingItemAt: old, options: .forMoving, writingItemAt: new, options: .forReplacing
     ) { old, new in
         try FileManager.default.moveItem(at: old, to: new)
+    }
+}
+
+private func coordination4(url: URL, upload: (URL) async throws -> Void) async throws {
+    try await FileCoordinator().coordinate(readingItemAt: url, options: .forUploading) { copy in
+        // A folder or package is a zip archive here. Nobody waits for the upload: the claim has ended.
+        try await upload(copy)
     }
 }
 
@@ -76,6 +88,15 @@ private enum Documents1 {
         try await document.open()
         document.text += "a line\n"
         try await document.close()
+    }
+}
+
+private enum Documents2 {
+    @MainActor
+    static func replaceText(of document: TextDocument, by text: String, _ manager: DocumentUndoManager) {
+        let old = document.text
+        document.text = text
+        manager.registerUndo("Typing") { replaceText(of: document, by: old, manager) }
     }
 }
 
@@ -134,7 +155,17 @@ private func packages2(url: URL) async throws -> Data? {
     }
 }
 
-private func placeholders1(url: URL) async throws {
+private func placeholders1(url: URL, merge: (Data, Data) -> Data) async throws {
+    let files = UbiquityFileManager.default
+    try await files.pauseSyncForUbiquitousItem(at: url)
+    let theirs = try await files.fetchLatestRemoteVersionOfItem(at: url).contents()
+    try await FileCoordinator().coordinate(writingItemAt: url) { url in
+        try merge(try Data(contentsOf: url), theirs).write(to: url)
+    }
+    try await files.resumeSyncForUbiquitousItem(at: url)
+}
+
+private func placeholders2(url: URL) async throws {
     let files = UbiquityFileManager.default
     try await files.startDownloadingUbiquitousItem(at: url)  // returns at once
 
@@ -143,7 +174,7 @@ private func placeholders1(url: URL) async throws {
     }
 }
 
-private func placeholders2(url: URL) async throws -> String? {
+private func placeholders3(url: URL) async throws -> String? {
     do {
         return try await FileCoordinator().coordinate(readingItemAt: url) { try String(contentsOf: $0, encoding: .utf8) }
     } catch FileCoordinationError.timedOut(let reason), FileCoordinationError.failed(let reason) {
@@ -194,6 +225,14 @@ private func queries2() async throws -> MetadataPredicate {
     .name(.like, "*.txt") && .attribute(.fsSize, .greater, 10_000_000) && .attribute(.hasUnresolvedConflicts)
 }
 
+private func queries3() async throws -> MetadataPredicate {
+    .attribute(.isDownloaded) && .attribute(.lastUsedDate, .less, Date(timeIntervalSinceNow: -30 * 86_400))
+}
+
+private func queries4() async throws -> MetadataPredicate {
+    .attribute(.contentType, .like, "image/*")
+}
+
 private func versionsAndConflicts1(url: URL) async throws {
     let coordinator = FileCoordinator()
     try await coordinator.coordinate(writingItemAt: url, options: .forMerging) { url in
@@ -209,5 +248,12 @@ private func versionsAndConflicts2(url: URL, identifier: String) async throws {
     try await FileCoordinator().coordinate(writingItemAt: url, options: .forReplacing) { url in
         let version = try await FileVersion.version(ofItemAt: url, forPersistentIdentifier: identifier)
         _ = try await version?.replaceItem(at: url)
+    }
+}
+
+private func versionsAndConflicts3(url: URL, text: String) async throws {
+    try await FileCoordinator().coordinate(writingItemAt: url) { url in
+        try await FileVersion.addVersionOfItem(at: url, withContentsOf: url, origin: .restored, isDiscardable: true)
+        try Data(text.utf8).write(to: url)
     }
 }

@@ -14,13 +14,13 @@ extension Document {
     ///
     /// - Throws: `UbiquitousFileError`, or the error of `load(fromContents:ofType:)`.
     public func open() async throws {
-        if let opening { return try await opening.value }
+        if let opening = phase.opening { return try await opening.value }
         guard documentState.contains(.closed) else { return }
         let opening = Task {
-            defer { self.opening = nil }
+            defer { phase.opening = nil }
             try await openOnce()
         }
-        self.opening = opening
+        phase.opening = opening
         try await withTaskCancellationHandler { try await opening.value } onCancel: { opening.cancel() }
     }
 
@@ -29,18 +29,23 @@ extension Document {
         defer { documentState.remove(.progressAvailable) }
         do {
             fileURL = try await DocumentDisk.resolved(fileURL)
-            try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
-                fileURL = url
-                // The stamp is taken before the read, so a change during the read counts as a change.
-                let stamp = try await DocumentDisk.stamp(of: url)
-                try await read(from: url)
-                known = stamp
-                changes.note(.cleared)
-                lastError = nil
-                // The document is open before its presenter is registered, because every later message is meant for an
-                // open document.
-                documentState.remove(.closed)
-                try await present()
+            try await progress.watch(fileURL) { [self] in
+                try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
+                    fileURL = url
+                    // The stamp is taken before the read, so a change during the read counts as a change.
+                    let stamp = try await DocumentDisk.stamp(of: url)
+                    try await checkFormat(of: url)
+                    try await read(from: url)
+                    disk.stamp = stamp
+                    changes.note(.cleared)
+                    undoManager?.removeAllActions()
+                    lastError = nil
+                    // The document is open before its presenter is registered, because every later message is meant for
+                    // an open document.
+                    documentState.remove(.closed)
+                    if isReadOnly { setEditing(false) }
+                    try await presence.begin(self)
+                }
             }
             guard !documentState.contains(.closed) else {
                 throw UbiquitousFileError(
@@ -52,7 +57,7 @@ extension Document {
             await report(failure)
             throw failure
         }
-        await takeInUntoldChange()
+        await presence.readUnannouncedChange(self)
         await lookForConflicts()
     }
 
@@ -61,10 +66,11 @@ extension Document {
     /// - Throws: The error of a failed save. The document then stays open and loses nothing.
     public func close() async throws {
         // The caller of `open` gets its error.
-        if let opening { _ = await opening.result }
+        if let opening = phase.opening { _ = await opening.result }
         guard !documentState.contains(.closed) else { return }
-        isClosing = true
-        defer { isClosing = false }
+        phase.isClosing = true
+        defer { phase.isClosing = false }
+        for failure in phase.beingHandled.values { userInteractionNoLongerPermitted(forError: failure) }
         for _ in 1...Self.maximumClosingSaves where hasUnsavedChanges { try await autosave() }
         guard !hasUnsavedChanges || documentState.contains(.closed) else {
             throw UbiquitousFileError(.fileWriteUnknown, "the document changes with each save: \(fileURL.path)")
@@ -74,15 +80,13 @@ extension Document {
 
     /// Closes without saving. The state changes at once, with no suspension in which a change could be typed.
     func finish() async {
-        cancelAutosave()
-        returnTask?.cancel()
-        returnTask = nil
-        (isRelinquishedToWriter, hasChangedMeanwhile) = (false, false)
-        (awaitsDeletion, deletionTakesChanges, isDeleted) = (false, false, false)
+        saves.timer.cancel()
+        presence.reset()
+        disk.access = .readWrite
         let wasDisabled = documentState.contains(.editingDisabled)
         documentState = .closed
         if wasDisabled { enableEditing() }
-        await stopPresenting()
+        await presence.end(self)
     }
 
     /// Saves the changes since the last save.
@@ -90,7 +94,7 @@ extension Document {
     /// - Throws: `UbiquitousFileError`, after `handleError` has declined a retry.
     public func autosave() async throws {
         // A save already running may have saved everything.
-        await waitForSave()
+        await saves.wait()
         guard hasUnsavedChanges, !documentState.contains(.closed) else { return }
         try await save(to: fileURL, for: .forOverwriting)
     }
@@ -101,21 +105,7 @@ extension Document {
     /// - Parameter operation: `.forCreating` for a new document, which is open afterwards.
     /// - Throws: `UbiquitousFileError`, after `handleError` has declined a retry.
     public func save(to url: URL, for operation: SaveOperation) async throws {
-        let before = currentSave
-        let save = Task {
-            // The caller of that save gets its error.
-            _ = await before?.result
-            try await attemptSaving(to: url, for: operation)
-        }
-        currentSave = save
-        defer { if currentSave == save { currentSave = nil } }
-        try await save.value
-    }
-
-    /// Waits for the saves that have begun.
-    func waitForSave() async {
-        // The callers of those saves get their errors.
-        if let running = currentSave { _ = await running.result }
+        try await saves.run { [self] in try await attemptSaving(to: url, for: operation) }
     }
 
     /// Reads the document again and discards unsaved changes.
@@ -128,20 +118,25 @@ extension Document {
         setEditing(false)
         defer {
             documentState.remove(.progressAvailable)
-            if !isRelinquishedToWriter { setEditing(true) }
+            if !presence.isRelinquishedToWriter { setEditing(true) }
         }
-        let isOwn = url == fileURL, before = known
+        let isOwn = url == fileURL, before = disk.stamp
         do {
-            try await FileCoordinator(filePresenter: self).coordinate(
-                readingItemAt: url, options: .withoutChanges
-            ) { place in
-                let stamp = try await DocumentDisk.stamp(of: place)
-                try requireNothingTyped()
-                try await read(from: place)
-                // Content read from another URL does not change the known state of the document's own file.
-                known = isOwn ? stamp : before
-                // Updates the count without a suspension: changes typed from here on belong to the content just read.
-                updateChangeCount(isOwn ? .cleared : .done)
+            try await progress.watch(url) { [self] in
+                try await FileCoordinator(filePresenter: self).coordinate(
+                    readingItemAt: url, options: .withoutChanges
+                ) { place in
+                    let stamp = try await DocumentDisk.stamp(of: place)
+                    if isOwn { try await checkFormat(of: place) }
+                    try requireNothingTyped()
+                    try await read(from: place)
+                    // Content read from another URL does not change the known state of the document's own file.
+                    disk.stamp = isOwn ? stamp : before
+                    undoManager?.removeAllActions()
+                    // Updates the count without a suspension: changes typed from here on belong to the content just
+                    // read.
+                    updateChangeCount(isOwn ? .cleared : .done)
+                }
             }
         } catch let typed as TypedMeanwhile {
             throw typed
@@ -185,35 +180,48 @@ extension Document {
     }
 
     private func saveOnce(to url: URL, for operation: SaveOperation, mayOverwrite: Bool) async throws {
+        guard !isReadOnly || url != fileURL else { throw UbiquitousFileError.newerFormat(url, canRead: true) }
         let url = try await DocumentDisk.resolved(url)
         let token = changeCountToken(for: operation)
-        var snapshot = try contents(forType: savingFileType)
-        if case .package(let package) = snapshot { snapshot = .package(package.snapshot()) }
+        let snapshot = try snapshot()
         try await requireContainer(of: url, for: operation)
         let coordinator = FileCoordinator(filePresenter: self)
         let option: FileCoordinator.WritingOption? = operation == .forCreating ? .forReplacing : nil
         try await coordinator.coordinate(writingItemAt: url, options: option) { place in
             if operation == .forOverwriting, !mayOverwrite { try await requireUnchanged(place) }
             try await writeContents(snapshot, safelyTo: place, for: operation)
-            known = try await DocumentDisk.stamp(of: place)
-            guard operation == .forCreating || isDeleted else { return }
-            isDeleted = false
-            await stopPresenting()
+            disk.stamp = try await DocumentDisk.stamp(of: place)
+            guard operation == .forCreating || presence.isDeleted else { return }
+            presence.isDeleted = false
+            await presence.end(self)
             fileURL = place
+            if isReadOnly {
+                disk.access = .readWrite
+                setEditing(true)
+            }
             let wasClosed = documentState.contains(.closed)
             documentState.remove(.closed)
-            do { try await present() } catch {
+            do { try await presence.begin(self) } catch {
                 if wasClosed { documentState.insert(.closed) }
                 throw error
             }
         }
         updateChangeCount(withToken: token, for: operation)
         if hasUnsavedChanges { scheduleAutosave() }
+        // The document is saved. A preview that cannot be written now is written with the next save.
+        if let preview = try? previewContents() { try? await DocumentPreview.write(preview, for: url) }
+    }
+
+    /// The content to save, which later changes do not reach.
+    private func snapshot() throws -> Contents {
+        let contents = try contents(forType: savingFileType)
+        guard case .package(let package) = contents else { return contents }
+        return .package(package.snapshot())
     }
 
     /// Throws if another program has written the file since this document last read it.
     private func requireUnchanged(_ place: URL) async throws {
-        guard let known else { return }
+        guard let known = disk.stamp else { return }
         guard let now = try await DocumentDisk.stamp(of: place) else {
             throw UbiquitousFileError(.fileNoSuchFile, "the document is gone: \(place.path)")
         }
@@ -225,7 +233,7 @@ extension Document {
 
     /// Throws if the document's container is no longer mounted, or another account is signed in.
     private func requireContainer(of url: URL, for operation: SaveOperation) async throws {
-        guard let container, operation == .forOverwriting else { return }
+        guard let container = presence.container, operation == .forOverwriting else { return }
         guard try await DocumentDisk.container(of: url) == container else {
             throw UbiquitousFileError(
                 .ubiquitousFileUbiquityServerNotAvailable,
@@ -236,32 +244,77 @@ extension Document {
     // MARK: Autosave
 
     func scheduleAutosave() {
-        guard autosaveTask == nil, !documentState.contains(.closed) else { return }
-        autosaveTask = Task { [weak self, autosaveDelay] in
-            // A cancelled autosave does nothing.
-            guard (try? await Sleepers.shared.sleep(for: autosaveDelay)) != nil else { return }
-            await self?.autosaveNow()
-        }
-    }
-
-    func cancelAutosave() {
-        autosaveTask?.cancel()
-        autosaveTask = nil
+        guard !documentState.contains(.closed), !isReadOnly else { return }
+        saves.timer.schedule { [weak self] in await self?.autosaveNow() }
     }
 
     private func autosaveNow() async {
-        autosaveTask = nil
         // A failed save has reported itself; the next autosave retries.
         try? await autosave()
         if hasUnsavedChanges { scheduleAutosave() }
     }
 
+    // MARK: Format
+
+    /// Reads the file's marks.
+    ///
+    /// - Throws: `.fileFormatTooNew` if this program must not open the document.
+    private func checkFormat(of url: URL) async throws {
+        guard let format else { return }
+        let access = try await DocumentDisk.format(of: url)?.access(forVersion: format.version) ?? .readWrite
+        guard access != .none else { throw UbiquitousFileError.newerFormat(url, canRead: false) }
+        disk.access = access
+    }
+
     // MARK: Failures
 
+    /// Lets `handleError` decide about a failure.
     @discardableResult
     func report(_ error: any Error) async -> Bool {
         lastError = error
-        return await handleError(error, userInteractionPermitted: !isClosing)
+        let number = phase.begin(error)
+        let isRecovered = await handleError(error, userInteractionPermitted: !phase.isClosing)
+        phase.beingHandled[number] = nil
+        finishedHandlingError(error, recovered: isRecovered)
+        return isRecovered
+    }
+
+    /// Carries out the choice of the recovery attempter. Returns whether the operation is tried again.
+    func recover(by option: DocumentRecoveryOption) async -> Bool {
+        switch option {
+        case .retry, .overwrite, .recreate: return true
+        case .cancel: return false
+        case .revert:
+            changes.note(.cleared)
+            Task { [weak self] in
+                guard let self else { return }
+                // A failed read reports itself.
+                try? await revert(toContentsOf: fileURL)
+            }
+            return false
+        case .saveCopy(let url):
+            Task { [weak self] in
+                // A failed save reports itself.
+                try? await self?.save(to: url, for: .forCreating)
+            }
+            return false
+        }
+    }
+}
+
+/// The actions of a document that are in progress.
+struct DocumentPhase {
+    /// The running `open`.
+    var opening: Task<Void, any Error>?
+    var isClosing = false
+    /// The failures that `handleError` is asked about.
+    var beingHandled: [Int: any Error] = [:]
+    private var lastNumber = 0
+
+    mutating func begin(_ error: any Error) -> Int {
+        lastNumber += 1
+        beingHandled[lastNumber] = error
+        return lastNumber
     }
 }
 

@@ -51,55 +51,47 @@ open class Document: FilePresenter {
     public struct ChangeCountToken: Hashable, Sendable { let count: Int }
 
     /// The URL of the file. It follows moves of an open document.
-    public internal(set) var fileURL: URL { didSet { place.move(to: fileURL.systemPath) } }
+    public internal(set) var fileURL: URL { didSet { disk.place.move(to: fileURL.systemPath) } }
     /// The file's modification date when it was last read or written.
-    public var fileModificationDate: Date? { known?.modificationDate }
+    public var fileModificationDate: Date? { disk.stamp?.modificationDate }
     /// The current state.
     public internal(set) var documentState: State = .closed {
-        didSet {
-            guard documentState != oldValue else { return }
-            for listener in listeners.values { listener.yield(documentState) }
-        }
+        didSet { if documentState != oldValue { listeners.report(documentState) } }
     }
     /// The last failure; nil after the next success.
     public internal(set) var lastError: (any Error)?
     /// How long a change waits at most before the document saves itself.
-    public var autosaveDelay: Duration = .seconds(10)
+    public var autosaveDelay: Duration {
+        get { saves.timer.delay }
+        set { saves.timer.delay = newValue }
+    }
+    /// How much of the content has been downloaded while the document is being read.
+    public let progress = DocumentProgress()
+    /// Undoes and redoes changes. The document counts each change that it reports. Reading the content anew removes all
+    /// its actions.
+    public var undoManager: DocumentUndoManager? {
+        didSet {
+            oldValue?.report = nil
+            undoManager?.report = { [weak self] in self?.updateChangeCount($0) }
+        }
+    }
+    /// Chooses a way out of failures. `handleError` asks it by default.
+    public weak var recoveryAttempter: (any DocumentRecoveryAttempter)?
 
-    // Internal state: the document's place, its saves and its presenter.
-    let place: DocumentPlace
-    var known: DocumentStamp?
-    var container: String?
-    /// The document's account while it is presented.
-    var identity: UbiquityIdentityToken??
-    var isPresenting = false
-    var isRelinquishedToWriter = false
-    var isClosing = false
-    var hasChangedMeanwhile = false
-    /// A deletion was announced. Its outcome shows afterwards.
-    var awaitsDeletion = false
-    /// The announced deletion also removes the changes that were unsaved then.
-    var deletionTakesChanges = false
-    /// The file was deleted while changes were unsaved. The document stays open until they are saved or discarded.
-    var isDeleted = false
-    /// The running check for announced changes, and whether more were announced since it began.
-    var changeLook: Task<Void, Never>?
-    var hasMoreChanges = false
+    // Internal state: the file as last seen, the saves, and the presenter.
+    var disk: KnownDisk
+    let saves = SaveQueue()
+    let presence = DocumentPresence()
     var changes = ChangeCount()
-    var opening: Task<Void, any Error>?
-    /// The last save that was begun. Each save waits for the one before.
-    var currentSave: Task<Void, any Error>?
-    var autosaveTask: Task<Void, Never>?
-    var returnTask: Task<Void, Never>?
-    private var listeners: [Int: AsyncStream<State>.Continuation] = [:]
-    private var nextListener = 0
+    var phase = DocumentPhase()
+    private let listeners = StateListeners()
 
     /// Makes a closed document for a file, which need not exist yet.
     ///
     /// - Parameter fileURL: The URL of the file.
     public init(fileURL: URL) {
         self.fileURL = fileURL
-        place = DocumentPlace(fileURL.systemPath)
+        disk = KnownDisk(place: DocumentPlace(fileURL.systemPath))
     }
 
     /// The name shown to people: the file name without its extension.
@@ -110,15 +102,10 @@ open class Document: FilePresenter {
     open var savingFileType: String? { fileType }
 
     /// The current state, followed by every later state.
-    public var states: AsyncStream<State> {
-        let (stream, listener) = AsyncStream.makeStream(of: State.self)
-        let number = nextListener
-        nextListener += 1
-        listeners[number] = listener
-        listener.yield(documentState)
-        listener.onTermination = { [weak self] _ in Task { @MainActor in self?.listeners[number] = nil } }
-        return stream
-    }
+    public var states: AsyncStream<State> { listeners.stream(from: documentState) }
+
+    /// Whether the document can be read and not saved, because a newer program wrote it.
+    public var isReadOnly: Bool { disk.access != .readWrite }
 
     // MARK: For subclasses to override
 
@@ -140,33 +127,104 @@ open class Document: FilePresenter {
         throw UbiquitousFileError(.featureUnsupported, "the document's class does not override contents(forType:)")
     }
 
+    /// The format of the documents that this class writes, with the marks for older programs. Nil, the default, writes
+    /// no marks and ignores those of a file.
+    open var format: DocumentFormat? { nil }
+
     /// Reads the document, inside a coordinated read.
     ///
     /// - Parameter url: The URL of the file.
     /// - Throws: `UbiquitousFileError`, or the error of `load(fromContents:ofType:)`.
     open func read(from url: URL) async throws {
-        let contents = try await DocumentDisk.read(url, of: place)
+        let contents = try await DocumentDisk.read(url, of: disk.place)
         try requireNothingTyped()
         try load(fromContents: contents, ofType: fileType)
     }
 
-    /// Writes a snapshot, inside a coordinated write: first to a temporary file, then in place. Override it to write
-    /// files that each save makes anew, such as previews, beside the document or in its package.
+    /// Writes a snapshot, inside a coordinated write. A file is first written beside the document, by
+    /// `writeContents(_:to:for:originalContentsURL:)`, and then takes its place. Override it to write files that each
+    /// save makes anew, such as previews, beside the document or in its package.
     ///
     /// - Parameter contents: The snapshot.
     /// - Parameter url: The URL to write to.
     /// - Parameter operation: Whether the save creates the file.
     /// - Throws: `UbiquitousFileError`.
     open func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
-        try await DocumentDisk.write(contents, to: url, of: place)
+        guard case .data = contents else {
+            return try await writeContents(contents, to: url, for: operation, originalContentsURL: url)
+        }
+        let staged = URL(filePath: SafeFile.temporaryName(beside: url.systemPath), directoryHint: .notDirectory)
+        let hasOriginal = try await DocumentDisk.stamp(of: url) != nil
+        do {
+            try await writeContents(
+                contents, to: staged, for: operation, originalContentsURL: hasOriginal ? url : nil)
+            try await DocumentDisk.publish(staged, at: url, format)
+        } catch {
+            await DocumentDisk.discard(staged)
+            throw error
+        }
+    }
+
+    /// Writes a snapshot to a place, not safely by itself. Override it to write a format that `contents(forType:)`
+    /// cannot give as one block of memory, for example to copy the unchanged parts of the original.
+    ///
+    /// - Parameter contents: The snapshot.
+    /// - Parameter url: The URL to write to: a new file beside the document. For a package it is the package itself,
+    ///   whose changed members are each written safely.
+    /// - Parameter operation: Whether the save creates the file.
+    /// - Parameter originalContentsURL: The document before this save; nil if there is none.
+    /// - Throws: `UbiquitousFileError`.
+    open func writeContents(
+        _ contents: Contents, to url: URL, for operation: SaveOperation, originalContentsURL: URL?
+    ) async throws {
+        switch contents {
+        case .data(let data): try await DocumentDisk.write(data, to: url)
+        case .package(let package): try await DocumentDisk.write(package, to: url, of: disk.place, format)
+        }
+    }
+
+    /// Returns a small preview of the document, such as a picture of its first page; nil, the default, for none. After
+    /// each successful save the document writes it to `DocumentPreview.url(for:)`, from where other devices fetch it
+    /// before the document. A preview that cannot be written does not fail the save.
+    ///
+    /// - Throws: An error if no preview can be made now. The old one stays.
+    open func previewContents() throws -> Data? { nil }
+
+    /// Runs `access` when no save or other access of this document runs. Use it for files that belong to the document,
+    /// so that a save does not change them meanwhile. Do not save the document in it.
+    ///
+    /// - Parameter access: Uses the files.
+    /// - Throws: The error of `access`.
+    public func performAsynchronousFileAccess(
+        _ access: @escaping @MainActor @Sendable () async throws -> Void
+    ) async throws {
+        try await saves.run(access)
     }
 
     /// Handles a failure. Return true if the obstacle is removed: the operation is then tried again. For
-    /// `.fileChangedByOther`, true overwrites the other program's change.
+    /// `.fileChangedByOther`, true overwrites the other program's change. By default the `recoveryAttempter` decides.
     ///
     /// - Parameter error: The failure.
     /// - Parameter userInteractionPermitted: False while the document is being closed; do not ask the user then.
-    open func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool { false }
+    open func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
+        guard let recoveryAttempter else { return false }
+        let option = await recoveryAttempter.recoveryOption(
+            for: error, options: DocumentRecoveryOption.options(for: error), of: self,
+            userInteractionPermitted: userInteractionPermitted)
+        return await recover(by: option)
+    }
+
+    /// A failure has been handled. The default does nothing.
+    ///
+    /// - Parameter error: The failure.
+    /// - Parameter recovered: Whether the operation is tried again or the failure is settled in another way.
+    open func finishedHandlingError(_ error: any Error, recovered: Bool) {}
+
+    /// The document is being closed while `handleError` still asks the user about a failure. Dismiss the question. The
+    /// default does nothing.
+    ///
+    /// - Parameter error: The failure that is being handled.
+    open func userInteractionNoLongerPermitted(forError error: any Error) {}
 
     /// The user should not type until `enableEditing`.
     open func disableEditing() {}
@@ -192,7 +250,7 @@ open class Document: FilePresenter {
     /// - Parameter change: The kind of the change.
     public func updateChangeCount(_ change: ChangeKind) {
         changes.note(change)
-        if hasUnsavedChanges { scheduleAutosave() } else { cancelAutosave() }
+        if hasUnsavedChanges { scheduleAutosave() } else { saves.timer.cancel() }
     }
 
     /// Returns a token for the changes so far.
@@ -208,36 +266,6 @@ open class Document: FilePresenter {
     /// - Parameter operation: The operation of the save.
     public func updateChangeCount(withToken token: ChangeCountToken, for operation: SaveOperation) {
         changes.noteSaved(token.count)
-        if !hasUnsavedChanges { cancelAutosave() }
+        if !hasUnsavedChanges { saves.timer.cancel() }
     }
-
-    // MARK: Presenting (the other calls are in the extension)
-
-    public var presentedItemURL: URL { fileURL }
-}
-
-/// Counts the changes made and remembers which count is on disk.
-struct ChangeCount {
-    private(set) var count = 0
-    /// Nil if undoing can no longer reach the saved state.
-    private var saved: Int? = 0
-
-    var isUnsaved: Bool { saved != count }
-
-    mutating func note(_ change: Document.ChangeKind) {
-        switch change {
-        case .done:
-            // A new change discards the undone changes, and the saved state with them.
-            if let saved, count < saved { self.saved = nil }
-            count += 1
-        case .redone: count += 1
-        case .undone: count -= 1
-        case .cleared: saved = count
-        }
-    }
-
-    /// The saved state no longer exists on disk.
-    mutating func noteLost() { saved = nil }
-
-    mutating func noteSaved(_ count: Int) { saved = count }
 }

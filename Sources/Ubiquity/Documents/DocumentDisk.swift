@@ -37,6 +37,17 @@ struct DocumentStamp: Hashable, Sendable {
     }
 }
 
+/// A document's file as the document knows it.
+struct KnownDisk {
+    let place: DocumentPlace
+    /// The file's state when it was last read or written; nil if it never was.
+    var stamp: DocumentStamp?
+    /// The rights that the file's format gives this program.
+    var access = DocumentFormat.Access.readWrite
+
+    init(place: DocumentPlace) { self.place = place }
+}
+
 enum DocumentDisk {
     static func stamp(of url: URL) async throws -> DocumentStamp? {
         let path = url.systemPath
@@ -93,15 +104,49 @@ enum DocumentDisk {
         }
     }
 
-    static func write(_ contents: Document.Contents, to url: URL, of place: DocumentPlace) async throws {
+    /// Writes a new file.
+    static func write(_ data: Data, to url: URL) async throws {
+        let path = url.systemPath, bytes = Array(data)
+        try await mappingFileErrors(isWriting: true) {
+            try await FileAccess.run { try SafeFile.create(bytes, at: path) }
+        }
+    }
+
+    /// Writes the changed members of a package.
+    static func write(
+        _ package: FileWrapper, to url: URL, of place: DocumentPlace, _ format: DocumentFormat?
+    ) async throws {
         let path = url.systemPath
-        switch contents {
-        case .data(let data):
-            let bytes = Array(data)
-            try await mappingFileErrors(isWriting: true) {
-                try await FileAccess.run { try SafeFile.write(bytes, to: path) }
+        try await package.write(to: place.path == path ? place : DocumentPlace(path))
+        guard let format else { return }
+        try await mappingFileErrors(isWriting: true) {
+            try await FileAccess.run {
+                if try DocumentFormat.read(path) != format { try format.write(to: path) }
             }
-        case .package(let package): try await package.write(to: place.path == path ? place : DocumentPlace(path))
+        }
+    }
+
+    /// Puts a file that was written beside the document in the document's place.
+    static func publish(_ staged: URL, at url: URL, _ format: DocumentFormat?) async throws {
+        let from = staged.systemPath, path = url.systemPath
+        try await mappingFileErrors(isWriting: true) {
+            try await FileAccess.run {
+                try SafeFile.replace(path, with: from) { () throws(UbiquityError) in try format?.write(to: from) }
+            }
+        }
+    }
+
+    /// Removes a file that was written beside the document, if it is there.
+    static func discard(_ staged: URL) async {
+        let path = staged.systemPath
+        // A file that stays has a name that is not synced.
+        try? await FileAccess.run { try FileSystem.removeTree(path) }
+    }
+
+    static func format(of url: URL) async throws -> DocumentFormat? {
+        let path = url.systemPath
+        return try await mappingFileErrors(isWriting: false) {
+            try await FileAccess.run { try DocumentFormat.read(path) }
         }
     }
 

@@ -35,10 +35,27 @@ enum SafeFile {
         return bytes
     }
 
-    static func write(_ bytes: [UInt8], to path: String) throws(UbiquityError) {
-        let place = try resolved(path)
-        let staged = try stage(near: place) { file throws(Errno) in try file.write(bytes) }
-        try publish(staged, at: place)
+    /// Writes a new file; it must not exist.
+    static func create(_ bytes: [UInt8], at path: String) throws(UbiquityError) {
+        try describing("write", at: path) { () throws(Errno) in
+            try FileDescriptor.open(path, [.readWrite, .create, .exclusive], mode: 0o666).write(bytes)
+        }
+    }
+
+    /// Puts a file that lies beside the path in its place, with the mode and attributes of the old file.
+    ///
+    /// - Parameter prepare: Changes the new file's attributes before it is visible.
+    static func replace(
+        _ path: String, with staged: String, _ prepare: () throws(UbiquityError) -> Void = {}
+    ) throws(UbiquityError) {
+        let file = try describing("write", at: path) { () throws(Errno) in
+            let file = try FileDescriptor.open(staged, .readWrite)
+            try takeOver(from: path, to: file)
+            return file
+        }
+        try prepare()
+        try describing("write", at: path) { () throws(Errno) in try file.sync() }
+        try publish(staged, at: path)
     }
 
     /// Copies a file's content, without its mode and attributes.
