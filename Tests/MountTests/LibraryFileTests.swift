@@ -66,7 +66,8 @@ import Testing
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
             try await world.settle(a)
-            let folder = #filePath.split(separator: "/").dropLast(3).map { "/\($0)" }.joined() + "/Sources/Python"
+            let file: String = #filePath
+            let folder = file.split(separator: "/").dropLast(3).map { "/\($0)" }.joined() + "/Sources/Python"
             let out = try await a.python(
                 """
                 import sys; sys.path.insert(0, "\(folder)")

@@ -6,10 +6,10 @@ import UbiquityCore
 @Suite struct EarlyPreviewTests {
     @Test("PV-02: the folder and the size of previews are configurable")
     func rules() throws {
-        let standard = UserConfiguration("").earlyPreviews
-        #expect(standard.folder == (try ItemName("Previews")) && standard.limit == 65_536)
-        let other = UserConfiguration("previews = Data\npreviews.limit = 1M").earlyPreviews
-        #expect(other.folder == (try ItemName("Data")) && other.limit == 1 << 20)
+        let standard = UserConfiguration("").earlyPreviews, previews = try ItemName("Previews")
+        #expect(standard.folder == previews && standard.limit == 65_536)
+        let other = UserConfiguration("previews = Data\npreviews.limit = 1M").earlyPreviews, data = try ItemName("Data")
+        #expect(other.folder == data && other.limit == 1 << 20)
         #expect(UserConfiguration("previews = none").earlyPreviews.folder == nil)
         let wrong = UserConfiguration("previews = a/b\npreviews.limit = much")
         #expect(wrong.complaints.count == 2 && wrong.earlyPreviews == standard)
