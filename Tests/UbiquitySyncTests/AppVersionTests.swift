@@ -1,5 +1,5 @@
 import Testing
-import UbiquityContent
+internal import UbiquityContent
 import UbiquityCore
 import UbiquitySync
 import UbiquitySystem

@@ -155,6 +155,7 @@ extension DeviceAccount {
         switch self {
         case .signedOut(let former):
             return former.account.isEmpty ? nil : KeyValueReplica.Account(name: "+signed-out", isSignedOut: true)
+        case .changing: return nil
         case .embedded: signIn = nil
         case .signedIn(let present): signIn = present
         case .off(let present): signIn = present
