@@ -14,7 +14,7 @@ package struct VersionAddition: Codable, Hashable, Sendable {
     package var origin: VersionOrigin
     /// Whether the daemon may remove it to make space.
     package var isDiscardable: Bool
-    /// Seconds since 1970-01-01 UTC; nil for now.
+    /// Seconds since 1970-01-01 UTC; nil means now.
     package var modifiedAt: Double?
 
     package init(

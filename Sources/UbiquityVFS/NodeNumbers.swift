@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// The numbers by which the kernel knows the inodes of one container.
+/// The kernel's numbers of the inodes of one container.
 ///
 /// A mount may serve several containers one after the other, as the account of the device changes. Each has a
 /// generation, which the upper bits of its numbers contain. So a late request for an inode of a former container is

@@ -21,7 +21,7 @@ package protocol VersionSource: Sendable {
     /// Whether programs on this device have added versions to the item.
     func hasAppVersions(_ key: ItemKey) -> Bool
 
-    /// The items to which programs on this device have added versions.
+    /// The items that have versions of programs on this device.
     var itemsWithAppVersions: [ItemKey] { get }
 
     /// Removes a version that a program has added. Returns false for other versions.

@@ -4,7 +4,7 @@ import UbiquityDatabase
 /// All rows of all tables, by table and key.
 package typealias TablePicture = [String: [[DatabaseValue]: [String: DatabaseValue]]]
 
-/// What the tables must be at the end, computed from all writes of all devices: the last writer of each column wins.
+/// The expected tables at the end, computed from all writes of all devices: the last writer of each column wins.
 /// It knows nothing of logs, clocks and merges.
 package struct ReferenceModel {
     package struct Write {

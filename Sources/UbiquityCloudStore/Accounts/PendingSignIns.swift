@@ -113,7 +113,7 @@ final class PendingSignIns: Sendable {
         }
     }
 
-    /// What the device with this secret does next.
+    /// The next step of the device with this secret.
     enum Next {
         case waits
         /// The caller creates the token, and calls `created` or `failed`.

@@ -56,7 +56,7 @@ final class ServedContainer: Sendable {
         }
     }
 
-    /// What a container is made of.
+    /// The parts of a container.
     struct Plan {
         var account: DeviceAccount
         var settings: MountSettings

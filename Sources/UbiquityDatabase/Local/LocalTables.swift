@@ -104,7 +104,7 @@ package final class DeviceTable {
         return device
     }
 
-    /// The position up to which a device's log is in this database.
+    /// The end of the part of a device's log that is in this database.
     package func position(_ device: DeviceID) throws -> LogPosition {
         let row = try Row.fetchOne(
             db, sql: "SELECT time, segment, position FROM ubiquity_device WHERE device = ?",

@@ -11,7 +11,7 @@ package struct LogEntry: Sendable {
     }
 
     package var time: UInt64
-    /// What the writer had imported when it wrote: only devices whose time has changed since its last entry.
+    /// The state of the writer's import when it wrote: only devices whose time has changed since its last entry.
     package var seen: [DeviceID: UInt64] = [:]
     package var changes: [Change] = []
 

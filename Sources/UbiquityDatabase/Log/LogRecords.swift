@@ -28,7 +28,7 @@ package struct LogPosition: Hashable, Sendable {
     }
 }
 
-/// What a device says of itself: its schema, and what it has imported. Only that device writes it.
+/// A device's own record: its schema, and the state of its import. Only that device writes it.
 package struct DeviceRecord: Hashable, Sendable {
     package var schema: Int
     /// Changes with every writing, so that others see that the device lives.

@@ -7,7 +7,7 @@ import GRDB
 /// deleted a parent recorded the rows that went with it. `finish` parks rows without parents and shows those whose
 /// parents have come, so that references hold at the end.
 struct RowMerger {
-    /// What tests switch off, to see that the simulator finds it.
+    /// The rules that a test can switch off, to see that the simulator finds it.
     package struct Faults: Sendable {
         var ignoresStamps = false
         var dropsOrphans = false

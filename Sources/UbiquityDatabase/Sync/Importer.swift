@@ -5,7 +5,7 @@ import UbiquitySystem
 
 /// Brings other devices' entries into the database.
 package struct Importer: Sendable {
-    /// What an import did, and why it is not complete.
+    /// The result of an import, and why it is not complete.
     package struct Outcome: Sendable {
         package var changes: ImportedChanges
         /// Files are not here yet.

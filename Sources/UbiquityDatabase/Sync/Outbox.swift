@@ -22,7 +22,7 @@ package struct Outbox: Sendable {
         return result
     }
 
-    /// What this device has imported, if that is more than at its last write.
+    /// The state of this device's import, if it is later than at its last write.
     private func seen(_ db: Database) throws -> [UInt8]? {
         let hasNews = context.hasNews.withLock { value in
             defer { value = false }

@@ -24,7 +24,7 @@ package struct Publisher: Sendable {
         var name: String { LogName.segment(schema: version, device: device, number: number).path }
     }
 
-    /// - Returns: What became visible, because own writes brought parents of waiting rows.
+    /// - Returns: Changes that became visible because own writes brought parents of waiting rows.
     @discardableResult
     package func publish() throws -> ImportedChanges {
         let changes = try absorb()

@@ -77,7 +77,7 @@ struct KeyValueReading {
             return record.register.current.value != nil
         }
         let isAnswered = row.register.current.mark == record.register.current.mark
-        // A set before the first download gives way to the account's value. Otherwise a program's defaults on a new
+        // The account's value replaces a set from before the first download. Otherwise a program's defaults on a new
         // device would replace the values of all others.
         let isOverwritten = !state.hasSynced && !row.isFinal && record.register.current.value != nil
         if row.isPending, !isAnswered, !isOverwritten {

@@ -185,7 +185,7 @@ package final class KeyValueReplica: Sendable {
 
     // MARK: From the cloud
 
-    /// The point from which to read the feed.
+    /// The start of the next read of the feed.
     package func point() throws -> KeyValuePoint { try read { try $0.state().point } }
 
     /// Applies a page that was read from `point()`.

@@ -61,7 +61,7 @@ struct KeyValueAccountRow: Hashable {
     /// Whether the feed is being read from its beginning, and which of these readings it is.
     var isReading = true
     var epoch: Int64 = 1
-    /// What the cloud had forgotten when this reading began.
+    /// Items that the cloud had forgotten when this reading began.
     var forgotten = Revision.zero
     /// The latest hybrid time seen.
     var clock: Int64 = 0
