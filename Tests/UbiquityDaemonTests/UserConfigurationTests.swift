@@ -34,15 +34,15 @@ import UbiquityCore
                 == [
                     "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, noatime-reader, "
                         + "ignore.standard, package.standard, no-materialize.standard, "
-                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid, "
-                        + "visible-conflicts",
+                        + "noatime-reader.standard, merge.EXTENSION, app.NAME, quota, keep, keep-versions, previews, "
+                        + "previews.limit, trust-suid, visible-conflicts, key-value, key-value.CONTAINER",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
                     "line 8: there is no setting ''; there are ignore, package, no-materialize, noatime-reader, "
                         + "ignore.standard, package.standard, no-materialize.standard, "
-                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions, trust-suid, "
-                        + "visible-conflicts",
+                        + "noatime-reader.standard, merge.EXTENSION, app.NAME, quota, keep, keep-versions, previews, "
+                        + "previews.limit, trust-suid, visible-conflicts, key-value, key-value.CONTAINER",
                 ])
     }
 
