@@ -127,7 +127,7 @@ import UbiquityControl
             let probe = try await LibraryProbe.start(a)
             try await probe.perform("open f.txt")
             try await a.kill()
-            try await world.eventually("it is notified: \(probe.heard)") { probe.heard.last == "state editingDisabled" }
+            try await probe.waitUntilHeard("state editingDisabled")
             try await probe.perform("type meanwhile")
             try await probe.perform("save", fails: true)
             try await probe.waitUntilHeard("error ubiquitousFileUbiquityServerNotAvailable interaction true", times: 2)

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// An editor with coordination, in another language (`presenter.py` with `ubiquity.py`): it shows one item, holds an unsaved
+/// An editor with coordination, in 40 lines of another language (`presenter.py`): it shows one item, holds an unsaved
 /// text, saves it on request, and prints every message.
 struct Editor {
     enum Manner: String {
@@ -15,8 +15,9 @@ struct Editor {
     static func start(_ device: Device, _ path: String, unsaved: String = "", _ manner: Manner = .ready) async throws
         -> Editor
     {
+        let socket = device.containerState + "/control.sock"
         let command = try device.world.start(
-            ["/usr/bin/python3", program, device.containerState, device.mountPoint, path, unsaved, manner.rawValue])
+            ["/usr/bin/python3", program, socket, device.mountPoint, path, unsaved, manner.rawValue])
         try await device.world.eventually("the editor shows \(path)") { command.outputSoFar.contains("shown") }
         return Editor(device: device, command: command)
     }
@@ -25,7 +26,7 @@ struct Editor {
     static func busy(_ device: Device, _ path: String) async throws -> Editor {
         let orders = device.world.folder + "/orders"
         try await device.world.shell("mkfifo '\(orders)'")
-        let arguments = [device.containerState, device.mountPoint, path, "", Manner.ready.rawValue]
+        let arguments = [device.containerState + "/control.sock", device.mountPoint, path, "", Manner.ready.rawValue]
         let command = try device.world.start(
             ["/bin/sh", "-c", "exec /usr/bin/python3 -c \"$0\" \"$@\" <> '\(orders)'", worker] + arguments)
         try await device.world.eventually("the editor shows \(path)") { command.outputSoFar.contains("shown") }
@@ -60,8 +61,7 @@ struct Editor {
                 exec(line, globals())
                 print("did", flush=True)
         threading.Thread(target=work, daemon=True).start()
-        __file__ = "PROGRAM"
-        exec(open(__file__).read())
+        exec(open("PROGRAM").read())
         """#.replacingOccurrences(of: "PROGRAM", with: program)
 
     private static let program = URL(filePath: #filePath).deletingLastPathComponent().path + "/presenter.py"

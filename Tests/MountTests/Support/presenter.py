@@ -1,46 +1,40 @@
-"""presenter.py STATE MOUNT PATH UNSAVED ready|refusing|silent: an editor with coordination.
+"""presenter.py SOCKET MOUNT PATH UNSAVED ready|refusing|silent: an editor with coordination.
 
 It shows one item, holds an unsaved text, saves it on request, and prints every message.
 """
-import os, sys, threading
+import http.client, json, os, socket, sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../Sources/Python"))
-import ubiquity
-
-state, mount, path, unsaved, manner = sys.argv[1:]
+address, mount, path, unsaved, manner = sys.argv[1:]
 
 
-shown = threading.Event()
+class Local(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(address)
 
 
-class Editor(ubiquity.Presenter):
-    unsaved = unsaved
+def post(route, **message):
+    connection = Local("localhost")
+    connection.request("POST", "/v1/" + route, json.dumps(message))
+    return connection.getresponse()
 
-    def message(self, news):
-        shown.wait()
+
+steps = ["relinquish-to-reader", "relinquish-to-writer", "save-changes", "accommodate-deletion",
+         "accommodate-subitem-deletion", "accommodate-eviction"]
+for line in post("clients", name="editor", process=os.getpid(), answerTime=3):
+    news = json.loads(line[6:]) if line.startswith(b"data: ") else {}
+    if news.get("kind") == "registered":
+        client = news["client"]
+        post("presenters", client=client, path=path, abilities=steps).read()
+        print("shown", flush=True)
+    elif "kind" in news:
         print(news["kind"], *news.get("steps", []), *(news[key] for key in ("oldPath", "path") if key in news), flush=True)
-        if "fields" in news:
-            print("fields", *news["fields"], flush=True)
-
-    def agree(self, *_):
-        if manner == "refusing":
-            raise RuntimeError("not now")
-
-    relinquish_to_reader = relinquish_to_writer = accommodate_deletion = agree
-    accommodate_subitem_deletion = accommodate_eviction = agree
-
-    def save_changes(self):
-        if self.unsaved:
+    if "fields" in news:
+        print("fields", *news["fields"], flush=True)
+    if news.get("kind") == "ask" and manner != "silent":
+        if "save-changes" in news["steps"] and unsaved:
             with open(os.path.join(mount, path), "w") as file:
-                file.write(self.unsaved + "\n")
-            self.unsaved = ""
-        self.agree()
-
-
-client = ubiquity.Mount(mount, state).client("editor", 3)
-if manner == "silent":
-    client._answer = lambda *_: None
-client.present(path, Editor())
-print("shown", flush=True)
-shown.set()
-threading.Event().wait()
+                file.write(unsaved + "\n")
+            unsaved = ""
+        refusal = {"refusal": "not now"} if manner == "refusing" else {}
+        post("presenters/answer", client=client, question=news["question"], **refusal).read()
