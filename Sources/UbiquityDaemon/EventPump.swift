@@ -156,6 +156,9 @@ final class EventPump: Sendable {
             hub.send(connectionEvent())
             // Also at the first poll: it may have happened since the listener arrived.
             if [now.phase, before.phase].contains(.signedOut) {
+                // A listener reads the token at once, and the token depends on this file. If it cannot be written now,
+                // housekeeping tries again.
+                try? RefusedSignIn(deviceFolder: parts.settings.deviceFolder).record(engine.connection.status)
                 hub.send(event(.identityChanged))
             }
         }

@@ -31,7 +31,7 @@ import Testing
             let versions = try await a.ubiquity("versions", "Documents/letter").out
             #expect(versions.contains("current") && versions.contains("history"), "\(versions)")
             #expect(try await world.ubiquity("trash", "restore", a.mountPoint + "/gone").status == 0)
-            #expect(try await a.shell("cat gone") == "gone")
+            try await a.waitUntil("test \"$(cat gone)\" = gone")
             // A new device gets all of it.
             let b = try await world.mounted("b")
             try await world.settle(a, b)
