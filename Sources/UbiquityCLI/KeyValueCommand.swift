@@ -35,7 +35,7 @@ struct KeyValueCommand: AsyncParsableCommand {
             guard mounts.count == 1 else {
                 throw WrongUsage(
                     cause: UbiquityError(
-                        .invalid, "several devices have mounted the container", remedy: "choose one with --state"))
+                        .invalid, "several devices have mounted the container", remedy: "name the device: --state DIR"))
             }
             return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
         }
