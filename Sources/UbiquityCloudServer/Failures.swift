@@ -37,7 +37,8 @@ struct Failures: RouterMiddleware {
         return response
     }
 
-    private static func describe(_ error: any Error, request: Request) -> (status: Int, failure: WireFailure) {
+    /// The status and the failure as the client sees them.
+    static func describe(_ error: any Error, request: Request) -> (status: Int, failure: WireFailure) {
         switch error {
         case let damaged as DamagedRequest: return (503, WireFailure(error: damaged.failure))
         case let error as Overloaded:

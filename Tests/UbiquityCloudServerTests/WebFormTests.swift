@@ -6,7 +6,7 @@ import UbiquityCore
 /// Forms from other sites are refused, and fields are decoded.
 @Suite struct WebFormTests {
     /// The routes come from the router: a new form is tested without a change here.
-    @Test(.disabled("a sign-out from another site is accepted at present")) func everyFormRefusesAForeignToken() async throws {
+    @Test func everyFormRefusesAForeignToken() async throws {
         try await PlainBrowser.runSignedIn { browser, device, cloud in
             let item = try #require(try await WebFixture(device).make([("a.txt", "a")]).first)
             let routes = CloudServer(

@@ -29,16 +29,17 @@ struct SignInPage: Sendable {
             response.headers[.setCookie] = cookie
             return response
         } catch {
-            let failure = Failures.told((error as? SlowedSignIn)?.error ?? error)
-            Failures.log(error, status: failure.status, of: request, logger: context.logger)
+            let (status, failure) = Failures.describe(error, request: request)
+            Failures.log(error, status: status, of: request, logger: context.logger)
             let page = Self.page(next: next, account: account, reason: failure.error)
-            var response = WebAnswer.page(page, status: .init(code: failure.status))
+            var response = WebAnswer.page(page, status: .init(code: status))
             if let slowed = error as? SlowedSignIn { response.headers[.retryAfter] = "\(slowed.seconds)" }
             return response
         }
     }
 
     @Sendable private func signOut(_ request: Request, _ context: CloudContext) async throws -> Response {
+        try request.requireOwnOrigin()
         let form = try await request.webForm()
         // Without a session there is nothing to end, and no secret to check.
         if let visitor = try? await reception.visitor(request, context) {

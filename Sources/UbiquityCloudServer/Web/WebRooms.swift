@@ -42,19 +42,18 @@ struct WebRooms: Sendable {
         do {
             return try await body()
         } catch {
-            let failure = Failures.told((error as? SlowedSignIn)?.error ?? error)
-            Failures.log(error, status: failure.status, of: request, logger: context.logger)
-            var response = WebAnswer.page(
-                Self.failurePage(failure, request), status: .init(code: failure.status))
-            if failure.status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
+            let (status, failure) = Failures.describe(error, request: request)
+            Failures.log(error, status: status, of: request, logger: context.logger)
+            var response = WebAnswer.page(Self.failurePage(failure, status, request), status: .init(code: status))
+            if status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
             if let slowed = error as? SlowedSignIn { response.headers[.retryAfter] = "\(slowed.seconds)" }
             return response
         }
     }
 
-    private static func failurePage(_ failure: WireFailure, _ request: Request) -> HTML {
+    private static func failurePage(_ failure: WireFailure, _ status: Int, _ request: Request) -> HTML {
         let error = failure.error
-        guard failure.status != 401 else {
+        guard status != 401 else {
             // The browser sends no strict cookie when another site leads here. From a page of this site it does.
             if request.method == .get, request.header("sec-fetch-site") == "cross-site",
                 request.header("sec-fetch-mode") == "navigate"

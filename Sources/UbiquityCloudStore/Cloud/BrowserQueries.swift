@@ -45,7 +45,7 @@ struct BrowserQueries {
     /// The item and all live items below it, parents first.
     /// - Throws: `.tooLarge` if there are more than `limit`.
     func subtree(of item: ItemID, limit: Int) throws -> [RemoteItem] {
-        guard let top = try tables.remoteItem(item) else { return [] }
+        guard let top = try place(of: item)?.item else { return [] }
         var found = [top], next = 0
         while next < found.count {
             defer { next += 1 }
