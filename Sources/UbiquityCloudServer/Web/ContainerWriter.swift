@@ -74,15 +74,53 @@ struct ContainerWriter: Sendable {
         }
     }
 
-    /// Restores a deleted item to its place, or to the top folder if its folder is gone.
+    /// Restores a deleted item to its place, or to the top folder if its folder is gone. A folder comes back with what
+    /// was deleted with it.
     func restore(_ item: ItemID) async throws -> RemoteItem {
         let found = try await browser.place(of: item).item
         guard found.isDeleted else { return found }
         let parent = found.parent == .root ? nil : try? await browser.place(of: found.parent).item
         let isOrphan = found.parent != .root && (parent?.isDeleted ?? true)
         let place = isOrphan ? Place(parent: .root, name: found.name) : nil
+        // Listed first: a restored folder is not in the trash any more.
+        let members = try await membersDeleted(with: found)
         try await commit([change(found, .undelete(place))])
+        for start in stride(from: 0, to: members.count, by: Limits.maximumChangesPerCommit) {
+            let part = members.dropFirst(start).prefix(Limits.maximumChangesPerCommit)
+            try await commit(part.map { change($0.item, .undelete(nil)) })
+        }
         return try await browser.place(of: item).item
+    }
+
+    /// The items that were deleted with a folder, each after its own folder.
+    private func membersDeleted(with folder: RemoteItem) async throws -> [TrashedItem] {
+        guard folder.kind == .directory else { return [] }
+        let siblings = try await trashed(in: folder.parent)
+        guard let top = siblings.first(where: { $0.item.id == folder.id }) else { return [] }
+        var inside = [TrashedItem](), folders = [folder.id]
+        while let next = folders.popLast() {
+            let children = try await trashed(in: next)
+            inside += children
+            guard inside.count <= WebLimits.deletedItems else {
+                throw UbiquityError(
+                    .tooLarge, "\"\(folder.name)\" has more than \(WebLimits.deletedItems) deleted items",
+                    remedy: "restore it on a device")
+            }
+            folders += children.filter { $0.item.kind == .directory }.map(\.item.id)
+        }
+        let members = FolderDeletion.members(of: top, among: inside)
+        return inside.filter { members.contains($0.item.id) }
+    }
+
+    /// All deleted items of a folder.
+    private func trashed(in folder: ItemID) async throws -> [TrashedItem] {
+        var found = [TrashedItem]()
+        while true {
+            let page = try await browser.trash(
+                in: folder, after: found.last?.position, limit: Limits.maximumTrashPage)
+            found += page.items
+            guard page.hasMore, !page.items.isEmpty, found.count <= WebLimits.deletedItems else { return found }
+        }
     }
 
     // MARK: Contents

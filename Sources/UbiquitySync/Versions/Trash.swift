@@ -13,9 +13,6 @@ package struct Trash: SyncRoom {
 
     private var answers: CommitAnswers { CommitAnswers(context: context) }
 
-    /// Deletions at most this far apart, in seconds, count as one: the deletion of a large tree is uploaded in several
-    /// commits, innermost items first.
-    private static let deletionGap = 10.0
     /// Items restored in one commit.
     private static let undeletedPerCommit = 500
     /// Attempts of a commit that other commits overtake. This happens only on a connection that loses requests.
@@ -63,7 +60,7 @@ package struct Trash: SyncRoom {
         var found = [TrashedItem]()
         try await eachTrashed(in: nil) { item in
             guard item.path.isPath(in: folder) else { return }
-            if let last = found.last, !Self.isOneDeletion(item, last) { return }
+            if let last = found.last, !FolderDeletion.isOne(item, last) { return }
             found.append(item)
         }
         return found
@@ -114,29 +111,10 @@ package struct Trash: SyncRoom {
                     if child.item.kind == .directory { folders.append(child.item.id) }
                 }
             }
-            let along = Self.deletedAlong(with: root, inside)
+            let along = FolderDeletion.members(of: root, among: inside)
             found += inside.filter { along.contains($0.item.id) }
         }
         return found
-    }
-
-    /// The items in a folder that were deleted with it. It omits items deleted earlier, and items whose name another
-    /// had taken by then.
-    private static func deletedAlong(with folder: TrashedItem, _ inside: [TrashedItem]) -> Set<ItemID> {
-        var last = folder, along = Set<ItemID>(), names = Set<Place>()
-        for child in inside.sorted(by: { ($0.deletedAt, $0.item.revision) > ($1.deletedAt, $1.item.revision) })
-        where child.device == folder.device {
-            guard isOneDeletion(child, last) else { break }
-            last = child
-            let place = Place(parent: child.item.parent, name: child.item.name)
-            if names.insert(place).inserted { along.insert(child.item.id) }
-        }
-        return along
-    }
-
-    /// - Parameter later: the more recently deleted item of the two.
-    private static func isOneDeletion(_ item: TrashedItem, _ later: TrashedItem) -> Bool {
-        item.device == later.device && item.deletedAt >= later.deletedAt.advanced(bySeconds: -deletionGap)
     }
 
     private func undeleteInParts(_ trashed: [TrashedItem]) async throws {
