@@ -88,7 +88,7 @@ class Mounts:
     """The containers that are mounted: mount point and state folder, from the kernel's table."""
 
     TABLE = "/proc/self/mountinfo"
-    # Seconds for which a table that was read is used. A folder with 10,000 files would read it 10,000 times.
+    # Seconds until the table is read again. Without a limit, a folder with 10,000 files would read it 10,000 times.
     AGE = 1
     known = (float("-inf"), {})
 

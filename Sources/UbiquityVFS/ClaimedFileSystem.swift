@@ -29,7 +29,7 @@ package final class ClaimedFileSystem: Sendable {
     /// Replaces this container by another one, or another one by this.
     package var exchange: ContainerExchange { raw.rooms.exchange }
 
-    /// Releases all handles, after the mount serves another container. The index then records what programs wrote.
+    /// Releases all handles, after the mount serves another container. The index then records their writes.
     package func releaseAll() {
         for handle in raw.rooms.openFiles.entries.keys { release(handle) }
         raw.rooms.closes.finish()

@@ -62,7 +62,7 @@ final class SimulatedDatabase {
         return result
     }
 
-    /// Runs a random transaction; returns what it wrote, nil if the database refused it.
+    /// Runs a random transaction; returns its writes, nil if the database refused it.
     func write() throws -> ReferenceModel.Transaction? {
         let before = try picture()
         do {

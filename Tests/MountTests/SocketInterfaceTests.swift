@@ -109,7 +109,7 @@ import Testing
             response = connection.getresponse()
             return response.status, json.loads(response.read()).get("code")
 
-        # Who x what: an app whose list lacks this container is refused at every route, and changes nothing.
+        # An app whose list lacks this container is refused at every route, and changes nothing.
         for route in sorted(routes):
             assert of_app("other-app", route) == (403, "accessDenied"), route
         # An app with the container in its list, and one without a list.

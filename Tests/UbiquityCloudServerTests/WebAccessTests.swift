@@ -3,7 +3,7 @@ import Testing
 import UbiquityCloudStore
 import UbiquityCore
 
-/// A checklist of what readers without sight, without a mouse, or with poor sight need.
+/// A checklist of accessibility: landmarks, labels, contrast, the order of the focus.
 @Suite struct WebAccessTests {
     private func pages(_ body: (String, String) throws -> Void) async throws {
         try await PlainBrowser.runSignedIn { browser, device, _ in

@@ -7,7 +7,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// What the pages show, and to whom.
+/// The content of the pages, and the rights to see it.
 @Suite struct WebPageTests {
     private static let script = "<img src=x onerror='alert(1)'>&\".txt"
     private static let shown = "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;&quot;.txt"

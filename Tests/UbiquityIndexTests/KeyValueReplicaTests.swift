@@ -176,7 +176,7 @@ import UbiquityTestSupport
         #expect(try values(replica) == ["k": .integer(1)])
     }
 
-    @Test("KV-09: a device that was away while removals were forgotten reads everything, and drops what is gone")
+    @Test("KV-09: a device that was away while removals were forgotten reads everything, and drops removed keys")
     func longAbsenceReadsEverything() throws {
         let replica = try replica()
         _ = try replica.apply(page([record("a", .integer(1), revision: 1), record("b", .integer(1), revision: 2)], 2))

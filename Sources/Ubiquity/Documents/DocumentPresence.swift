@@ -1,7 +1,7 @@
 import FoundationEssentials
 import UbiquitySystem
 
-/// A document's part as a presenter: whether it is registered, what other programs do with its file, and the checks for
+/// A document's part as a presenter: its registration, the actions of other programs on its file, and the checks for
 /// their changes.
 @MainActor
 final class DocumentPresence {
@@ -49,7 +49,7 @@ final class DocumentPresence {
         await FileCoordinator.removeFilePresenter(document)
     }
 
-    /// Forgets what other programs were doing: the document closes.
+    /// Forgets the actions of other programs: the document closes.
     func reset() {
         returnTask?.cancel()
         returnTask = nil

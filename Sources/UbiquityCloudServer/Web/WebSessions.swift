@@ -3,7 +3,7 @@ internal import UbiquitySystem
 
 /// A signed-in browser.
 struct WebSession: Hashable, Sendable {
-    /// The token with which it signed in. Every request checks it again, so the session ends with its token.
+    /// The token of the sign-in. Every request checks it again, so the session ends with its token.
     let token: String
     let account: String
     /// A secret that every form of the session's pages has. Another site's page cannot read it.

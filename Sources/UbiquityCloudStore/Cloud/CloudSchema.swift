@@ -6,7 +6,7 @@ enum CloudSchema {
     /// The format this program writes. A greater one was written by a newer program and is left untouched.
     static let formatVersion: Int64 = 14
 
-    /// The row of `meta` with the features that the data uses (`FormatFeatures`), and the one with the highest version
+    /// Two rows of `meta`: the features that the data uses (`FormatFeatures`), and the highest version
     /// of the program that has written it.
     private static let featuresRow = "features", programRow = "highest-program"
 

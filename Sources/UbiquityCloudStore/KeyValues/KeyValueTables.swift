@@ -3,8 +3,8 @@ internal import UbiquityCore
 
 /// The key-values of one container, within one access to the database.
 ///
-/// `keyValueFeeds` has one row for each container: the revision of the last change, the revision up to which removals
-/// are forgotten, and the latest hybrid time. No trigger counts these rows: they are outside the account's quota, and
+/// `keyValueFeeds` has one row for each container: the revision of the last change, the revision of the last forgotten
+/// removal, and the latest hybrid time. No trigger counts these rows: they are outside the account's quota, and
 /// `KeyValueLimits` bounds them.
 struct KeyValueTables {
     /// The statements that make the tables.

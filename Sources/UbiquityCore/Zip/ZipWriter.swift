@@ -103,7 +103,7 @@ package struct ZipWriter: Sendable {
         return bytes.bytes
     }
 
-    /// Returns the archive's directory, with which it ends.
+    /// Returns the archive's directory, which is its last part.
     package mutating func finish() -> [UInt8] {
         let start = offset, size = UInt64(directory.count)
         var bytes = LittleEndianBytes(directory)

@@ -24,7 +24,7 @@ package enum DeviceAccount: Hashable, Sendable {
         return signIn.map(DeviceAccount.signedIn) ?? .embedded
     }
 
-    /// The sign-in with which mounts connect to the cloud; nil for the embedded cloud, and while they show nothing.
+    /// The sign-in that mounts use at the cloud; nil for the embedded cloud, and while mounts show nothing.
     var signIn: SignIn? {
         if case .signedIn(let signIn) = self { return signIn }
         return nil

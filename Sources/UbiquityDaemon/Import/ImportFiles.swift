@@ -37,7 +37,7 @@ struct ImportFiles: Sendable {
                 }
             }
         case .hardLink:
-            // Its file may be outside of what is imported, so it becomes a file of its own.
+            // The import may leave out the link's file, so the link becomes a file of its own.
             guard let file = ItemID(bytes: item.linkTarget).flatMap({ tree.items[$0] }) else {
                 throw UbiquityError(.notFound, "the file of this link is missing", at: tree.path(of: item))
             }

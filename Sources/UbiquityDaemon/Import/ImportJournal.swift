@@ -8,7 +8,7 @@ final class ImportJournal: Sendable {
     /// A step of an item. Later lines replace earlier ones.
     struct Line: Codable, Hashable, Sendable {
         enum Step: String, Codable, Sendable {
-            /// The item gets this path next, if it has not got it yet.
+            /// The next step gives the item this path. It may have the path already.
             case placing
             /// The new cloud has confirmed the item.
             case confirmed

@@ -123,7 +123,7 @@ package struct BaseManifest: Hashable, Sendable {
             && earlier.retired.allSatisfy { retired[$0.key] == $0.value && (seen[$0.key]?.time ?? 0) <= $0.value }
     }
 
-    /// Of bases that two devices wrote at the same time, every device accepts the same ones.
+    /// Two devices may write bases at the same time. Every device then accepts the same bases.
     package static func accepted(_ manifests: [BaseManifest]) -> [BaseManifest] {
         var result: [BaseManifest] = []
         for manifest in manifests.sorted(by: { $0.id < $1.id }) where result.last.map(manifest.follows) ?? true {

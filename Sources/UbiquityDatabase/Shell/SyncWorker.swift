@@ -94,7 +94,7 @@ final class SyncWorker: Sendable {
     /// Runs work between two steps.
     func perform<T: Sendable>(_ body: @escaping @Sendable () throws -> T) async throws -> T { try await pool.run(body) }
 
-    /// Publishes what waits, says what was imported, and ends.
+    /// Publishes waiting writes, records the state of the import, and ends.
     func close() async throws {
         state.withLock { $0.isClosed = true }
         try await pool.run { [context] in

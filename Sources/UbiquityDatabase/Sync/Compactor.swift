@@ -2,13 +2,13 @@ import FoundationEssentials
 import GRDB
 import UbiquityCore
 
-/// Keeps the log short: writes bases, retires devices that were away too long, removes what no device needs.
+/// Keeps the log short: writes bases, retires devices that were away too long, removes files that no device needs.
 package struct Compactor: Sendable {
     let context: LogContext
 
     package init(_ context: LogContext) { self.context = context }
 
-    /// Tells other devices what this one has imported, if that has changed or if `always`.
+    /// Writes the state of this device's import for other devices, if it has changed or if `always`.
     package func acknowledge(always: Bool = false) throws {
         let (own, record, old) = try context.writer.read { db in
             let devices = try DeviceTable(db), own = try Meta.deviceID(db)
@@ -40,7 +40,7 @@ package struct Compactor: Sendable {
     /// Devices whose records count, and the entries that all of them have.
     private struct Peers {
         var retired: [DeviceID: UInt64]
-        /// Nil if a device has not said what it has.
+        /// Nil if a device has not written the state of its import.
         var floor: [DeviceID: UInt64]?
     }
 

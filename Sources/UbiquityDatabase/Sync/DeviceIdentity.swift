@@ -9,8 +9,8 @@ package struct DeviceIdentity: Sendable {
     package init(_ context: LogContext) { self.context = context }
 
     /// Gives this device a new number. The old number's log was written by somebody else too: the database is a copy,
-    /// or came back from a backup. What the log does not have yet is sent under the new number; the old log is imported
-    /// like that of any device.
+    /// or came back from a backup. Writes that are not in the log are sent under the new number. The old log is
+    /// imported like the log of another device.
     func renew() throws {
         try context.merging { db in
             try Outbox(context).absorb(db)

@@ -50,6 +50,6 @@ struct LogListing {
         [LogName.manifest(base).path] + (parts[base] ?? []).sorted().map { LogName.part(base, $0).path }
     }
 
-    /// All bases of which there are files.
+    /// All bases that have files.
     var allBases: [BaseID] { manifests.union(parts.keys).sorted() }
 }

@@ -16,9 +16,9 @@ struct SegmentReader {
         case atEnd
         /// A part has not arrived.
         case missing
-        /// A newer program wrote what follows.
+        /// A newer program wrote the bytes after it.
         case newerSchema
-        /// What follows cannot be read, with the reason.
+        /// The bytes after it cannot be read; the value is the reason.
         case damaged(String)
     }
 

@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// The key-values of one container and account on this device: sets of programs, and what the cloud answers.
+/// The key-values of one container and account on this device: sets of programs, and the answers of the cloud.
 ///
 /// A set is durable when it returns, whether or not the cloud is reachable. It stays pending until the cloud has
 /// decided about it. The cloud is the only judge, so all devices come to the same value. Until then this device shows
