@@ -123,6 +123,24 @@ import UbiquityTestSupport
         #expect(try replica.pendingCount() == 0)
     }
 
+    @Test("KV-07: an answer that is older than a change that has arrived is replaced by the change")
+    func answerOlderThanAnArrivedChangeIsReplacedByIt() throws {
+        let replica = try replica()
+        _ = try replica.apply(page([], 1))
+        try replica.set(.string("mine"), key("k"), in: .standard)
+        let push = try #require(try replica.nextPush())
+        let change = push.changes[0]
+        let answered = KeyValueRecord(
+            store: .standard, key: change.key, revision: Revision(2), register: KeyValueRegister(change.entry))
+        // The feed is faster than the answer.
+        let later = try record("k", .string("theirs"), revision: 3)
+        _ = try replica.apply(page([later], 3))
+        _ = try replica.apply([KeyValueResult(outcome: .applied, record: answered)], of: push)
+        #expect(try replica.point().revision < Revision(3))
+        _ = try replica.apply(page([later], 3))
+        #expect(try values(replica) == ["k": .string("theirs")])
+    }
+
     @Test("KV-07: a set that is made while the one before is being sent stays pending")
     func newerSetStaysPending() throws {
         let replica = try replica()
