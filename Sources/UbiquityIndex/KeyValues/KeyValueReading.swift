@@ -82,6 +82,8 @@ struct KeyValueReading {
         let isOverwritten = !state.hasSynced && !row.isFinal && record.register.current.value != nil
         if row.isPending, !isAnswered, !isOverwritten {
             row.epoch = state.epoch
+            // The answer to a push may be older than this record. Then the feed is read again from here.
+            row.revision = max(row.revision, record.revision)
             try table.put(row)
             return false
         }

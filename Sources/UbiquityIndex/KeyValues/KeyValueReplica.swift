@@ -170,6 +170,10 @@ package final class KeyValueReplica: Sendable {
                 } else {
                     try table.remove(row)
                 }
+                // A later record arrived before this answer, while the set was pending, and was not stored.
+                if row.revision > result.record?.revision ?? .zero {
+                    state.point.revision = min(state.point.revision, Revision(row.revision.number - 1))
+                }
                 if result.outcome == .refused {
                     changes.append((row.store, .quotaViolation, row.key))
                 } else if result.record?.register.current.value != row.value {
