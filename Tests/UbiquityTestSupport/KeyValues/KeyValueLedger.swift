@@ -28,8 +28,9 @@ struct KeyValueLedger {
     private var made: [UInt64: Made] = [:]
     /// The last set of each device and key that the cloud has not decided about.
     private var open: [Place: UInt64] = [:]
-    /// The sets that the cloud has accepted. Another set may have won.
-    private var accepted: Set<UInt64> = []
+    /// The sets that each account's cloud has accepted. Another set may have won. Two sets of a signed-out device may
+    /// come to different accounts.
+    private var accepted: [Int: Set<UInt64>] = [:]
     private var refused: Set<UInt64> = []
     /// Whether a cloud has lost changes. Then their order is not compared.
     var isRestored = false
@@ -39,12 +40,12 @@ struct KeyValueLedger {
         open[Place(device: set.device, account: set.account, key: set.key)] = set.mark
     }
 
-    mutating func record(_ results: [KeyValueResult], of push: KeyValuePush) {
+    mutating func record(_ results: [KeyValueResult], of push: KeyValuePush, account: Int) {
         for (change, result) in zip(push.changes, results) {
             if result.outcome == .refused {
                 refused.insert(change.entry.mark)
             } else {
-                accepted.insert(change.entry.mark)
+                accepted[account, default: []].insert(change.entry.mark)
             }
         }
     }
@@ -80,12 +81,13 @@ struct KeyValueLedger {
             guard winner.account == nil || winner.account == account else {
                 throw KeyValueFailure("\(record.key) of account \(account) is a set of another account")
             }
-            if !isRestored { try checkOrder(winner) }
+            if !isRestored { try checkOrder(winner, account) }
         }
     }
 
     /// No set that has seen the winner, and none that is clearly later, may have lost.
-    private func checkOrder(_ winner: Made) throws {
+    private func checkOrder(_ winner: Made, _ account: Int) throws {
+        let accepted = accepted[account] ?? []
         for set in made.values where set.key == winner.key && set.account == winner.account {
             guard set.mark != winner.mark, accepted.contains(set.mark), !refused.contains(set.mark) else { continue }
             if set.overwrites == winner.mark {
@@ -99,7 +101,8 @@ struct KeyValueLedger {
     }
 
     func checkNothingIsLost() throws {
-        for (place, mark) in open where place.account != nil && !accepted.contains(mark) && !refused.contains(mark) {
+        for (place, mark) in open where !refused.contains(mark) {
+            guard let account = place.account, accepted[account]?.contains(mark) != true else { continue }
             throw KeyValueFailure("the cloud has never got the last set of \(place.key) on device \(place.device)")
         }
     }

@@ -144,7 +144,7 @@ package struct RandomKeyValues {
             !random.chance(0.15)
         else { return }
         let results = try clouds[account].cloud.push(push, now: Timestamp(nanoseconds: Self.epoch + world.now))
-        ledger.record(results, of: push)
+        ledger.record(results, of: push, account: account)
         devices[index].arriving = random.chance(0.15) ? nil : (push, results)
     }
 
@@ -201,7 +201,7 @@ package struct RandomKeyValues {
                     while let push = try devices[index].replica.nextPush() {
                         let results = try clouds[account].cloud.push(
                             push, now: Timestamp(nanoseconds: Self.epoch + world.now))
-                        ledger.record(results, of: push)
+                        ledger.record(results, of: push, account: account)
                         devices[index].arriving = (push, results)
                         try deliver(index)
                     }
